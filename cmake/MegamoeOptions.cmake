@@ -1,0 +1,27 @@
+# Compile options that every target of the project shares, and one helper to declare a module.
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+add_library(mm_options INTERFACE)
+# Results must not depend on the compiler's taste: no contraction, no reassociation.
+target_compile_options(mm_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -ffp-contract=off
+                                            $<$<BOOL:${MM_WERROR}>:-Werror>)
+target_include_directories(mm_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+if(MM_SANITIZE)
+  string(REPLACE ";" "," MM_SANITIZE_LIST "${MM_SANITIZE}")
+  target_compile_options(mm_options INTERFACE -fsanitize=${MM_SANITIZE_LIST} -fno-omit-frame-pointer
+                                              -fno-sanitize-recover=all)
+  target_link_options(mm_options INTERFACE -fsanitize=${MM_SANITIZE_LIST})
+endif()
+
+# mm_module(name sources...): one folder of src/ as an object library.
+function(mm_module name)
+  add_library(${name} OBJECT ${ARGN})
+  target_link_libraries(${name} PUBLIC mm_options Threads::Threads PRIVATE fmt::fmt-header-only
+                                                                            nlohmann_json::nlohmann_json)
+endfunction()

@@ -1,0 +1,1 @@
+#include "megamoe/megamoe.hpp"

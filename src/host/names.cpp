@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "host/errors.hpp"
+#include "megamoe/megamoe.hpp"
+
+namespace megamoe {
+namespace {
+
+template <class Enum, size_t kCount>
+Result<Enum> parse(std::string_view what, const std::array<Enum, kCount>& all, std::string_view name) {
+  std::string list;
+  for (const Enum value : all) {
+    if (to_string(value) == name) return value;
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", to_string(value));
+  }
+  return invalid_argument(fmt::format("{} must be one of {}", what, list), name, "choose one of these");
+}
+
+}  // namespace
+
+std::string_view version() { return MM_VERSION; }
+
+std::string_view to_string(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::fp8_block: return "fp8";
+    case WeightFormat::mxfp4: return "mxfp4";
+    case WeightFormat::bf16: return "bf16";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Backend backend) {
+  switch (backend) {
+    case Backend::automatic: return "auto";
+    case Backend::cpu: return "cpu";
+    case Backend::sm90: return "sm90";
+    case Backend::sm100: return "sm100";
+  }
+  return "unknown";
+}
+
+Result<Backend> parse_backend(std::string_view name) {
+  return parse("backend", std::array{Backend::automatic, Backend::cpu, Backend::sm90, Backend::sm100}, name);
+}
+
+std::string_view to_string(Isa isa) {
+  switch (isa) {
+    case Isa::automatic: return "auto";
+    case Isa::scalar: return "scalar";
+    case Isa::avx2: return "avx2";
+    case Isa::avx512: return "avx512";
+  }
+  return "unknown";
+}
+
+Result<Isa> parse_isa(std::string_view name) {
+  return parse("isa", std::array{Isa::automatic, Isa::scalar, Isa::avx2, Isa::avx512}, name);
+}
+
+std::string_view to_string(Stage stage) {
+  switch (stage) {
+    case Stage::stage_in: return "stage_in";
+    case Stage::count: return "count";
+    case Stage::scatter: return "scatter";
+    case Stage::exchange: return "exchange";
+    case Stage::pull: return "pull";
+    case Stage::gemm1: return "gemm1";
+    case Stage::gemm2: return "gemm2";
+    case Stage::combine: return "combine";
+    case Stage::reset: return "reset";
+  }
+  return "unknown";
+}
+
+}  // namespace megamoe
