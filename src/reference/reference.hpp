@@ -1,0 +1,29 @@
+#pragma once
+
+// The FP64 reference of the numerics contract (design: "Numerics contract"): the same quantised inputs as the layer,
+// every other step in FP64. Written on its own, on purpose: it shares no arithmetic with src/flow and src/cpu.
+
+#include <cstdint>
+#include <vector>
+
+#include "megamoe/megamoe.hpp"
+
+namespace megamoe {
+
+/// What a correct layer returns for one batch of tokens, and how exactly it can be judged.
+struct ReferenceRows {
+  uint32_t num_rows = 0;          ///< T
+  uint32_t hidden = 0;            ///< H
+  std::vector<double> y;          ///< [T, H]; NaN where the layer must return NaN
+  std::vector<double> magnitude;  ///< [T]: sqrt(sum over k of ||weighted partial_k||^2); 0 for a row with no expert
+  /// [T]: L2 distance from y that a correct layer may have because FP32 sums put an intermediate value on the other
+  /// side of a rounding boundary of e4m3; 0 for a row with no value that close to one.
+  std::vector<double> flip_slack;
+  std::vector<uint8_t> poisoned;  ///< [T]: 1 where y holds NaN (non-finite input or weight scale)
+};
+
+/// Computes the layer's result for the tokens of `input`. Uses shape and activation of `config` only.
+/// Errors: whatever `weights` returns; sizes of `input` or of a weight that do not fit the shape.
+Result<ReferenceRows> reference_rows(const LayerConfig& config, const WeightSource& weights, const RankInput& input);
+
+}  // namespace megamoe
