@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -101,8 +102,8 @@ enum class SpecialValue : uint8_t {
   nan,         ///< one NaN element
   inf,         ///< one +Inf element (FP8: one NaN code, as e4m3 has no infinity)
   nan_scale,   ///< FP8: first scale NaN; BF16: as nan
-  tiny,        ///< BF16 values near 2^-130 (subnormal), FP8 as zero_row
-  huge,        ///< BF16 values near 2^100 in one group, FP8 as zero_group
+  tiny,        ///< all columns times 2^-130 (subnormal in BF16 and FP32), FP8 as zero_row
+  huge,        ///< columns [0, 128) times 2^20, FP8 through their scale
 };
 
 struct SpecialToken {
@@ -116,9 +117,9 @@ struct SyntheticInputSpec {
   IdType ids = IdType::int32;
   RoutingSpec routing;
   std::vector<SpecialToken> specials;
-  float mean = 0.0F;              ///< of the activations; their standard deviation is 1
-  uint8_t e8m0_scale_byte = 0;    ///< fp8_e8m0_scales: if not 0, every scale is this byte or the one above it
-  bool tiny_e8m0_scales = false;  ///< fp8_e8m0_scales: scales are bytes 0 and 1 in turn
+  float mean = 0.0F;  ///< of the activations; their standard deviation is 1
+  /// fp8_e8m0_scales: scale bytes 0 and 1 in turn, with codes of about 1/8 (WeightFill::scale_byte_254 undoes them).
+  bool tiny_e8m0_scales = false;
   uint64_t seed = 1;
 };
 
