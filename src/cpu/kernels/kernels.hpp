@@ -4,7 +4,8 @@
 //
 // Lanes run over output columns: an output element is summed by one lane, k = 0, 1, 2, ... inside a K segment, and each
 // segment's sum is promoted (scaled and added to the element's total) before the next begins. The order of additions
-// depends on K and on the weights' block width alone, so every instruction set, tile size and batch gives the same bits.
+// depends on K and on the weights' block width alone, so every instruction set, tile size and batch gives the same
+// bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -56,30 +57,30 @@ struct PackedMatrix {
 /// One K group of `multiply`: total[m, n] += promote(sum_k a[m, k] * w[k, n]).
 struct MultiplyArgs {
   uint32_t num_rows = 0;
-  uint32_t num_k = 0;                  ///< columns of this group, 1..128
-  uint32_t segment_k = 0;              ///< promotion width
-  const float* a = nullptr;            // [num_rows, a_stride], this group's first column; element values, unscaled
+  uint32_t num_k = 0;        ///< columns of this group, 1..128
+  uint32_t segment_k = 0;    ///< promotion width
+  const float* a = nullptr;  // [num_rows, a_stride], this group's first column; element values, unscaled
   size_t a_stride = 0;
-  const float* a_scales = nullptr;     // [num_rows * a_scale_stride]: row m's scale at m * a_scale_stride
+  const float* a_scales = nullptr;  // [num_rows * a_scale_stride]: row m's scale at m * a_scale_stride
   size_t a_scale_stride = 0;
-  const float* w = nullptr;            // [num_k, 16], expanded
-  const float* w_scales = nullptr;     // [ceil(num_k / segment_k), 16]; null = 1 (bf16)
-  float* totals = nullptr;             // [num_rows, total_stride], the panel's 16 columns
+  const float* w = nullptr;         // [num_k, 16], expanded
+  const float* w_scales = nullptr;  // [ceil(num_k / segment_k), 16]; null = 1 (bf16)
+  float* totals = nullptr;          // [num_rows, total_stride], the panel's 16 columns
   size_t total_stride = 0;
 };
 
 /// One row's activate-and-quantise over up to 128 intermediate columns.
 struct ActivateArgs {
-  uint32_t num_cols = 0;              ///< 1..128
-  const float* gate = nullptr;        // [num_cols], gemm1 totals
-  const float* up = nullptr;          // [num_cols]
-  const float* gate_bias = nullptr;   // [num_cols] or null
-  const float* up_bias = nullptr;     // [num_cols] or null
-  float row_weight = 1.0F;            ///< multiplies the activated value before it is quantised
+  uint32_t num_cols = 0;             ///< 1..128
+  const float* gate = nullptr;       // [num_cols], gemm1 totals
+  const float* up = nullptr;         // [num_cols]
+  const float* gate_bias = nullptr;  // [num_cols] or null
+  const float* up_bias = nullptr;    // [num_cols] or null
+  float row_weight = 1.0F;           ///< multiplies the activated value before it is quantised
   flow::ActivationRule rule;
   flow::ScaleRule scale_rule = flow::ScaleRule::fp32;
-  uint8_t* codes = nullptr;           // [num_cols] out
-  float* scale = nullptr;             // [1] out
+  uint8_t* codes = nullptr;  // [num_cols] out
+  float* scale = nullptr;    // [1] out
 };
 
 /// The inner loops of one instruction set. Every entry gives the same bits as the scalar one.
@@ -99,6 +100,10 @@ struct Kernels {
   /// One token's output row [num_cols]: partials[i] is the i-th valid one, weights[i] its router weight.
   void (*combine_row)(const uint16_t* const* partials, const float* weights, uint32_t num_partials, uint32_t num_cols,
                       flow::RouterWeightRule rule, uint16_t* y);
+  /// `num_steps` steps of register-resident multiply-adds, flops_per_fma_step operations each: the ceiling of
+  /// `multiply`. The sum it returns keeps them from being left out.
+  float (*run_fma_steps)(uint64_t num_steps);
+  uint32_t flops_per_fma_step = 0;
 };
 
 /// The kernels of `isa`; `automatic` is the widest that this build has and this CPU (and its OS) can run.

@@ -10,15 +10,15 @@
 namespace megamoe::cpu {
 
 /// Layouts of one expert's two packed matrices. gemm1 interleaves panels: panel 2p holds gate columns [16p, 16p + 16),
-/// panel 2p + 1 the up columns of the same numbers. Columns beyond the matrix are zero (codes 0, scales 1).
+/// panel 2p + 1 the up columns of the same numbers. H and I are multiples of 16, so every panel is full.
 struct ExpertLayouts {
-  PackedLayout gemm1;  ///< 2 * ceil(I / 16) panels, num_k = H
-  PackedLayout gemm2;  ///< ceil(H / 16) panels, num_k = I
+  PackedLayout gemm1;  ///< 2 * I / 16 panels, num_k = H
+  PackedLayout gemm2;  ///< H / 16 panels, num_k = I
 };
 
-/// Checks one expert's weights against the shape (every rule: formats of gate, up and down agree, dimensions, byte counts,
-/// scale counts, block sizes, bias lengths, alignment of nothing assumed) and derives its layouts. `name` ("expert 12")
-/// begins the message. Errors: invalid_argument.
+/// Checks one expert's weights against the shape (every rule: formats of gate, up and down agree, dimensions, byte
+/// counts, scale counts, block sizes, bias lengths, alignment of nothing assumed) and derives its layouts. `name`
+/// ("expert 12") begins the message. Errors: invalid_argument.
 Result<ExpertLayouts> expert_layouts(const ExpertWeights& weights, const LayerShape& shape, std::string_view name);
 
 /// Packs into memory of the sizes that the layouts give. REQUIRES expert_layouts() succeeded for these weights.
