@@ -87,6 +87,8 @@ struct LayerConfig {
   Tuning tuning;
   /// Longest wait for another rank or worker before a call returns StatusCode::timeout.
   std::chrono::milliseconds timeout{60'000};
+  /// The same for the first call on a workspace: ranks may start minutes apart. The longer of the two counts.
+  std::chrono::milliseconds start_timeout{600'000};
   /// Called while weights are packed, from the calling thread: (experts done, experts in all). May be empty.
   std::function<void(uint64_t, uint64_t)> progress;
 };

@@ -12,8 +12,8 @@ enum class RouterWeightRule : uint32_t { before_gemm2, at_combine };
 /// gemm2's epilogue: the BF16 partial of one output column. The bias belongs to the expert's result, so it carries the
 /// router weight exactly when the intermediate already does.
 MM_HOST_DEVICE uint16_t partial_value(float total, float down_bias, float router_weight, RouterWeightRule rule) {
-  const float biased = rule == RouterWeightRule::before_gemm2 ? fma_rn(router_weight, down_bias, total)
-                                                              : add_rn(total, down_bias);
+  const float biased =
+      rule == RouterWeightRule::before_gemm2 ? fma_rn(router_weight, down_bias, total) : add_rn(total, down_bias);
   return bf16_from_float(biased);
 }
 

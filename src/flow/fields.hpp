@@ -27,35 +27,37 @@ struct CallVerdict {
 
 // X(name, element type, shape, written by, read by, what it is)
 // The shape is written in members of Dims, outermost first, as (a) or (a, b) or (a, b, c).
-#define MM_WORKSPACE_FIELDS(X)                                                                                        \
-  X(fault, FaultRecord, (1), "a worker of this rank", "the host, on every rank",                                      \
-    "what the first wait that timed out was for")                                                                     \
-  X(abort_flag, uint32_t, (1), "any rank", "waits of this rank", "set when any rank gave up, so that all stop at once") \
-  X(peer_epoch, uint64_t, (d.num_ranks), "rank [r]", "waits of this rank", "last cross-rank barrier that rank r entered") \
-  X(worker_arrivals, uint64_t, (1), "workers of this rank", "workers of this rank",                                   \
-    "arrivals at barriers of this rank's workers, ever")                                                              \
-  X(verdict, CallVerdict, (1), "this rank", "all ranks after exchange", "this rank's verdict on its arguments")       \
-  X(next_tile, uint32_t, (1), "workers of this rank", "workers of this rank", "number of the next tile in the walk")  \
-  X(send_count, uint64_t, (d.num_all_experts()), "workers of this rank", "workers of this rank",                      \
-    "count word per global expert: this rank's slots, workers that reported")                                         \
-  X(recv_count, uint32_t, (d.num_local_max(), d.num_ranks), "source rank [r]", "this rank after exchange",            \
-    "rows of local expert [e] from rank [r]")                                                                         \
-  X(recv_total, uint64_t, (d.num_local_max()), "all ranks", "this rank after exchange",                               \
-    "count word per local expert: rows, source ranks that reported")                                                  \
-  X(arrived, uint32_t, (d.num_pool_blocks()), "pull", "gemm1", "rows of the pool block that have been pulled")        \
-  X(done_mask, uint64_t, (d.num_pool_blocks()), "gemm1", "gemm2", "n blocks of the pool block that are activated")    \
-  X(source_slot, uint32_t, (d.num_local_max(), d.num_ranks, d.source_list_slots()), "scatter of rank [r]", "pull",    \
-    "slots of rank [r] that chose local expert [e]")                                                                  \
-  X(x, uint8_t, (d.max_tokens, d.hidden), "stage_in", "pull of any rank", "input rows, e4m3")                         \
-  X(x_scale, float, (d.max_tokens, d.hidden_groups()), "stage_in", "pull of any rank", "their scales")                \
-  X(topk_weight, float, (d.max_tokens, d.top_k), "stage_in", "pull of any rank, combine", "router weights")           \
-  X(pool_x, uint8_t, (d.num_pool_rows(), d.hidden), "pull", "gemm1", "received rows, e4m3")                           \
-  X(pool_x_scale, float, (d.num_pool_rows(), d.hidden_groups()), "pull", "gemm1", "their scales")                     \
-  X(pool_weight, float, (d.num_pool_rows()), "pull", "gemm1, gemm2", "their router weights")                          \
-  X(source, RowSource, (d.num_pool_rows()), "pull", "gemm2", "rank, token and choice each row came from")             \
-  X(act, uint8_t, (d.num_pool_rows(), d.intermediate), "gemm1", "gemm2", "activated intermediate, e4m3")              \
-  X(act_scale, float, (d.num_pool_rows(), d.intermediate_groups()), "gemm1", "gemm2", "its scales")                   \
-  X(partial, uint16_t, (d.num_choices(), d.max_tokens, d.hidden), "gemm2 of any rank", "combine",                     \
+#define MM_WORKSPACE_FIELDS(X)                                                                                       \
+  X(fault, FaultRecord, (1), "a worker of this rank", "the host, on every rank",                                     \
+    "what the first wait that timed out was for")                                                                    \
+  X(abort_flag, uint32_t, (1), "any rank", "waits of this rank",                                                     \
+    "set when any rank gave up, so that all stop at once")                                                           \
+  X(peer_epoch, uint64_t, (d.num_ranks), "rank [r]", "waits of this rank",                                           \
+    "last cross-rank barrier that rank r entered")                                                                   \
+  X(worker_arrivals, uint64_t, (1), "workers of this rank", "workers of this rank",                                  \
+    "arrivals at barriers of this rank's workers, ever")                                                             \
+  X(verdict, CallVerdict, (1), "this rank", "all ranks after exchange", "this rank's verdict on its arguments")      \
+  X(next_tile, uint32_t, (1), "workers of this rank", "workers of this rank", "number of the next tile in the walk") \
+  X(send_count, uint64_t, (d.num_all_experts()), "workers of this rank", "workers of this rank",                     \
+    "count word per global expert: this rank's slots, workers that reported")                                        \
+  X(recv_count, uint32_t, (d.num_local_max(), d.num_ranks), "source rank [r]", "this rank after exchange",           \
+    "rows of local expert [e] from rank [r]")                                                                        \
+  X(recv_total, uint64_t, (d.num_local_max()), "all ranks", "this rank after exchange",                              \
+    "count word per local expert: rows, source ranks that reported")                                                 \
+  X(arrived, uint32_t, (d.num_pool_blocks()), "pull", "gemm1", "rows of the pool block that have been pulled")       \
+  X(done_mask, uint64_t, (d.num_pool_blocks()), "gemm1", "gemm2", "n blocks of the pool block that are activated")   \
+  X(source_slot, uint32_t, (d.num_local_max(), d.num_ranks, d.source_list_slots()), "scatter of rank [r]", "pull",   \
+    "slots of rank [r] that chose local expert [e]")                                                                 \
+  X(x, uint8_t, (d.max_tokens, d.hidden), "stage_in", "pull of any rank", "input rows, e4m3")                        \
+  X(x_scale, float, (d.max_tokens, d.hidden_groups()), "stage_in", "pull of any rank", "their scales")               \
+  X(topk_weight, float, (d.max_tokens, d.top_k), "stage_in", "pull of any rank, combine", "router weights")          \
+  X(pool_x, uint8_t, (d.num_pool_rows(), d.hidden), "pull", "gemm1", "received rows, e4m3")                          \
+  X(pool_x_scale, float, (d.num_pool_rows(), d.hidden_groups()), "pull", "gemm1", "their scales")                    \
+  X(pool_weight, float, (d.num_pool_rows()), "pull", "gemm1, gemm2", "their router weights")                         \
+  X(source, RowSource, (d.num_pool_rows()), "pull", "gemm2", "rank, token and choice each row came from")            \
+  X(act, uint8_t, (d.num_pool_rows(), d.intermediate), "gemm1", "gemm2", "activated intermediate, e4m3")             \
+  X(act_scale, float, (d.num_pool_rows(), d.intermediate_groups()), "gemm1", "gemm2", "its scales")                  \
+  X(partial, uint16_t, (d.num_choices(), d.max_tokens, d.hidden), "gemm2 of any rank", "combine",                    \
     "weighted expert results that came home, BF16")
 
 #define MM_FIELD_ENUM(name, type, shape, writer, reader, text) name,

@@ -23,7 +23,9 @@ MM_HOST_DEVICE constexpr uint32_t num(Index index) {
   return static_cast<uint32_t>(index);
 }
 
-MM_HOST_DEVICE constexpr uint32_t ceil_div(uint32_t value, uint32_t divisor) { return (value + divisor - 1U) / divisor; }
+MM_HOST_DEVICE constexpr uint32_t ceil_div(uint32_t value, uint32_t divisor) {
+  return (value + divisor - 1U) / divisor;
+}
 MM_HOST_DEVICE constexpr uint64_t align_up(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1U) / alignment * alignment;
 }

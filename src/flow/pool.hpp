@@ -24,7 +24,7 @@ struct BlockInfo {
 /// The pool's layout in one call, a function of the rows per local expert alone.
 /// `first_block` [num_local + 1] is the caller's memory: block at which each expert begins, then the end.
 struct PoolMap {
-  const uint32_t* rows = nullptr;  // [num_local], rows per local expert
+  const uint32_t* rows = nullptr;   // [num_local], rows per local expert
   uint32_t* first_block = nullptr;  // [num_local + 1]
   uint32_t num_local = 0;
   uint32_t block_m = 1;

@@ -18,7 +18,9 @@ MM_HOST_DEVICE bool is_finite(float value) { return (float_bits(value) & 0x7F800
 
 /// What one value adds to its group's absolute maximum: NaN and infinities stay out of it, so that they poison no
 /// neighbour.
-MM_HOST_DEVICE float amax_term(float value) { return is_finite(value) ? bits_float(float_bits(value) & 0x7FFFFFFFU) : 0.0F; }
+MM_HOST_DEVICE float amax_term(float value) {
+  return is_finite(value) ? bits_float(float_bits(value) & 0x7FFFFFFFU) : 0.0F;
+}
 
 /// The group's scale. An all-zero group gets 1, so that its codes are exact zeros.
 MM_HOST_DEVICE float group_scale(float amax, ScaleRule rule) {

@@ -50,7 +50,9 @@ MM_HOST_DEVICE constexpr Slot make_slot(Token token, Choice choice, const Dims& 
   return Slot{num(token) * dims.num_choices() + num(choice)};
 }
 MM_HOST_DEVICE constexpr Token slot_token(Slot slot, const Dims& dims) { return Token{num(slot) / dims.num_choices()}; }
-MM_HOST_DEVICE constexpr Choice slot_choice(Slot slot, const Dims& dims) { return Choice{num(slot) % dims.num_choices()}; }
+MM_HOST_DEVICE constexpr Choice slot_choice(Slot slot, const Dims& dims) {
+  return Choice{num(slot) % dims.num_choices()};
+}
 
 /// "No expert" in a router's ids.
 inline constexpr int64_t kNoExpert = -1;

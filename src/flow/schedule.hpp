@@ -6,10 +6,10 @@
 // tiles. Within an expert the m block runs fastest, so that neighbours in the walk share a weight tile.
 //
 // Deadlock freedom. All workers of all ranks are running. (1) Dispatch (stage_in .. pull) never waits for a tile: a
-// worker pulls all its rows before it takes its first tile, so every row arrives. (2) Tiles are taken in walk order, and
-// a worker finishes the tile it took before it takes the next. (3) A gemm1 tile waits only for rows, a gemm2 tile only
-// for gemm1 tiles of its own pool block, which come earlier in the walk. So the earliest tile that was taken and is not
-// finished never waits for anything unfinished but dispatch: it finishes, and by induction all do.
+// worker pulls all its rows before it takes its first tile, so every row arrives. (2) Tiles are taken in walk order,
+// and a worker finishes the tile it took before it takes the next. (3) A gemm1 tile waits only for rows, a gemm2 tile
+// only for gemm1 tiles of its own pool block, which come earlier in the walk. So the earliest tile that was taken and
+// is not finished never waits for anything unfinished but dispatch: it finishes, and by induction all do.
 
 #include "flow/pool.hpp"
 

@@ -29,7 +29,7 @@ Status invalid_file(std::string_view rule, const Value& value, std::string_view 
 }  // namespace megamoe
 
 /// Returns early from a function that returns Status or Result<T>.
-#define MM_RETURN_IF_ERROR(expression)                       \
-  do {                                                       \
+#define MM_RETURN_IF_ERROR(expression)                                                 \
+  do {                                                                                 \
     if (::megamoe::Status mm_status = (expression); !mm_status.ok()) return mm_status; \
   } while (false)

@@ -1,1 +1,0 @@
-#include "megamoe/megamoe.hpp"

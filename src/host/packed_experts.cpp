@@ -1,0 +1,141 @@
+#include "host/packed_experts.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "cpu/kernels/pack.hpp"
+#include "host/errors.hpp"
+
+namespace megamoe {
+
+Result<ExpertWeights> WeightSource::shared(uint32_t shared_idx) const {
+  return invalid_argument("a WeightSource must implement shared() when num_shared_experts is not 0", shared_idx,
+                          "override it, or set num_shared_experts to 0");
+}
+
+namespace {
+
+Result<ExpertWeights> element(const std::vector<ExpertWeights>& experts, uint32_t idx, std::string_view what) {
+  if (idx < experts.size()) return experts[idx];
+  return invalid_argument(
+      fmt::format("{} must be in 0..{}, the experts that were given", what, static_cast<int64_t>(experts.size()) - 1),
+      idx, "give the weights of every expert");
+}
+
+}  // namespace
+
+Result<ExpertWeights> ArrayWeights::routed(uint32_t expert_idx) const { return element(routed_, expert_idx, "expert"); }
+Result<ExpertWeights> ArrayWeights::shared(uint32_t shared_idx) const {
+  return element(shared_, shared_idx, "shared expert");
+}
+
+namespace internal {
+namespace {
+
+constexpr uint64_t kPackAlign = 64;
+
+/// Hands out 64-byte aligned pieces of one allocation; with a null base it only adds up.
+struct Carver {
+  std::byte* base = nullptr;
+  uint64_t end = 0;
+
+  template <class T>
+  T* take(uint64_t count) {
+    T* piece = base == nullptr ? nullptr : reinterpret_cast<T*>(base + end);
+    end = flow::align_up(end + count * sizeof(T), kPackAlign);
+    return count == 0 ? nullptr : piece;
+  }
+};
+
+/// Writable counterpart of PackedExpert.
+struct Pieces {
+  std::byte* gemm1_codes;
+  float* gemm1_scales;
+  std::byte* gemm2_codes;
+  float* gemm2_scales;
+  float* gate_bias;
+  float* up_bias;
+  float* down_bias;
+};
+
+bool has_biases(const ExpertWeights& weights) {
+  return !weights.gate_bias.empty() || !weights.up_bias.empty() || !weights.gate_up_bias.empty() ||
+         !weights.down_bias.empty();
+}
+
+Pieces carve(const cpu::ExpertLayouts& layouts, const LayerShape& shape, bool with_biases, Carver& carver) {
+  Pieces pieces{};
+  pieces.gemm1_codes = carver.take<std::byte>(layouts.gemm1.total_code_bytes());
+  pieces.gemm1_scales = carver.take<float>(layouts.gemm1.total_scale_floats());
+  pieces.gemm2_codes = carver.take<std::byte>(layouts.gemm2.total_code_bytes());
+  pieces.gemm2_scales = carver.take<float>(layouts.gemm2.total_scale_floats());
+  pieces.gate_bias = carver.take<float>(with_biases ? shape.intermediate : 0);
+  pieces.up_bias = carver.take<float>(with_biases ? shape.intermediate : 0);
+  pieces.down_bias = carver.take<float>(with_biases ? shape.hidden : 0);
+  return pieces;
+}
+
+}  // namespace
+
+Result<cpu::PackedExpert> PackedExperts::pack_one(const ExpertWeights& weights, const LayerShape& shape,
+                                                  std::string_view name) {
+  const auto layouts = cpu::expert_layouts(weights, shape, name);
+  if (!layouts) return layouts.status();
+  const bool with_biases = has_biases(weights);
+  Carver measure;
+  carve(*layouts, shape, with_biases, measure);
+  auto memory = PrivateMemory::allocate(measure.end);
+  if (!memory) return memory.status();
+
+  Carver carver{memory->data()};
+  const Pieces pieces = carve(*layouts, shape, with_biases, carver);
+  cpu::pack_gemm1(weights, shape, layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales);
+  cpu::pack_gemm2(weights, shape, layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales);
+  if (with_biases) cpu::pack_biases(weights, shape, pieces.gate_bias, pieces.up_bias, pieces.down_bias);
+  num_bytes_ += memory->num_bytes();
+  memory_.push_back(*std::move(memory));
+  return cpu::PackedExpert{{layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales},
+                           {layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales},
+                           pieces.gate_bias,
+                           pieces.up_bias,
+                           pieces.down_bias};
+}
+
+Result<PackedExperts> PackedExperts::pack(const flow::Placement& placement, const LayerShape& shape,
+                                          uint32_t first_local_rank, uint32_t num_local_ranks,
+                                          const WeightSource& weights,
+                                          const std::function<void(uint64_t, uint64_t)>& progress) {
+  PackedExperts packed;
+  uint64_t num_done = 0;
+  uint64_t num_all = placement.num_shared;
+  for (uint32_t i = 0; i < num_local_ranks; ++i) num_all += placement.num_routed(flow::Rank{first_local_rank + i});
+
+  const auto add = [&](const Result<ExpertWeights>& source, const std::string& name,
+                       std::vector<cpu::PackedExpert>& experts) -> Status {
+    if (!source) return source.status();
+    auto expert = packed.pack_one(*source, shape, name);
+    if (!expert) return expert.status();
+    experts.push_back(*expert);
+    if (progress) progress(++num_done, num_all);
+    return {};
+  };
+
+  std::vector<cpu::PackedExpert> shared;
+  for (uint32_t s = 0; s < placement.num_shared; ++s) {
+    MM_RETURN_IF_ERROR(add(weights.shared(s), fmt::format("shared expert {}", s), shared));
+  }
+  for (uint32_t i = 0; i < num_local_ranks; ++i) {
+    const flow::Rank rank{first_local_rank + i};
+    std::vector<cpu::PackedExpert> experts = shared;
+    for (uint32_t e = 0; e < placement.num_routed(rank); ++e) {
+      const uint32_t expert_idx = placement.first_routed(rank) + e;
+      MM_RETURN_IF_ERROR(add(weights.routed(expert_idx), fmt::format("expert {}", expert_idx), experts));
+    }
+    packed.ranks_.push_back(std::move(experts));
+  }
+  return packed;
+}
+
+}  // namespace internal
+}  // namespace megamoe

@@ -1,0 +1,163 @@
+#include "host/plan.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "host/describe.hpp"
+#include "host/errors.hpp"
+#include "host/group.hpp"
+#include "host/validate.hpp"
+
+namespace megamoe {
+namespace internal {
+namespace {
+
+/// gemm2's default tile: wide enough that decoding the rows costs little, narrow enough that decode has many tiles.
+constexpr uint32_t kGemm2BlockN = 256;
+/// gemm1 tiles of a wave per worker, so that gemm2 rarely waits for a tile still being worked on.
+constexpr uint32_t kWaveTilesPerWorker = 4;
+/// Row numbers and element counts of one expert's lists stay below this, with room for arithmetic on them.
+constexpr uint64_t kMaxRows = uint64_t{1} << 31;
+
+/// CPUs that this process may run on.
+uint32_t num_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
+}
+
+/// Zero means "choose for me".
+uint32_t or_default(uint32_t value, uint32_t chosen) { return value != 0 ? value : chosen; }
+
+flow::Dims make_dims(const LayerConfig& config, uint32_t num_ranks, uint32_t num_workers) {
+  const LayerShape& shape = config.shape;
+  flow::Dims dims;
+  dims.num_ranks = num_ranks;
+  dims.hidden = shape.hidden;
+  dims.intermediate = shape.intermediate;
+  dims.num_experts = shape.num_experts;
+  dims.num_shared = shape.num_shared_experts;
+  dims.top_k = shape.top_k;
+  dims.max_tokens = config.max_tokens_per_rank;
+
+  // Blocks as long as an expert's run is at full load: a weight tile is then expanded once for all of its rows.
+  const uint64_t mean_rows = uint64_t{num_ranks} * dims.max_tokens * dims.top_k / dims.num_experts;
+  dims.block_m = or_default(config.tuning.block_m, mean_rows > 64 ? 128 : 64);
+  const uint32_t groups_per_block = flow::ceil_div(dims.intermediate_groups(), flow::kMaxGemm1NBlocks);
+  dims.gemm1_block_n = or_default(config.tuning.gemm1_block_n, groups_per_block * flow::kScaleGroup);
+  dims.gemm2_block_n = or_default(config.tuning.gemm2_block_n, std::min(kGemm2BlockN, dims.hidden));
+  const uint32_t wave = flow::ceil_div(kWaveTilesPerWorker * num_workers, dims.gemm1_n_blocks());
+  dims.experts_per_wave = or_default(config.tuning.experts_per_wave, std::min(wave, dims.num_local_max()));
+  return dims;
+}
+
+Status validate_sizes(const flow::Dims& dims) {
+  if (dims.num_pool_rows() >= kMaxRows) {
+    return invalid_argument(fmt::format("the pool must have fewer than {} rows", kMaxRows), dims.num_pool_rows(),
+                            "lower max_tokens_per_rank and call more often");
+  }
+  const uint64_t num_slots = uint64_t{dims.max_tokens} * dims.num_choices();
+  if (num_slots >= kMaxRows) {
+    return invalid_argument(fmt::format("a rank must have fewer than {} slots, tokens times choices", kMaxRows),
+                            num_slots, "lower max_tokens_per_rank and call more often");
+  }
+  return {};
+}
+
+Result<Backend> choose_backend(Backend wanted) {
+  if (wanted == Backend::automatic || wanted == Backend::cpu) return Backend::cpu;
+  return error(StatusCode::unsupported, "backend must be one that this build has: cpu", to_string(wanted),
+               "use auto or cpu");
+}
+
+PlanInfo describe(const LayerConfig& config, Backend backend, const cpu::LayerRules& rules) {
+  const flow::Dims& d = rules.dims;
+  PlanInfo info;
+  info.shape = config.shape;
+  info.backend = backend;
+  info.isa = rules.kernels->isa;
+  info.num_ranks = d.num_ranks;
+  info.max_tokens_per_rank = d.max_tokens;
+  info.threads_per_rank = rules.num_workers;
+  info.num_local_experts_max = d.num_local_max();
+  info.block_m = d.block_m;
+  info.gemm1_block_n = d.gemm1_block_n;
+  info.gemm2_block_n = d.gemm2_block_n;
+  info.experts_per_wave = d.experts_per_wave;
+  info.num_pool_rows = d.num_pool_rows();
+  info.num_pool_blocks = d.num_pool_blocks();
+  info.workspace_bytes = rules.layout.num_bytes;
+  info.scratch_bytes = rules.num_workers * cpu::Scratch::num_bytes(d);
+  for (uint32_t i = 0; i < flow::kNumFields; ++i) {
+    const flow::FieldText text = flow::field_text(flow::Field{i});
+    info.buffers.push_back({text.name, fmt::format("{} {}", shape_words(text.shape), text.type), rules.layout.offset[i],
+                            flow::field_extent(flow::Field{i}, d).num_bytes()});
+  }
+  return info;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const LayerConfig& config, uint32_t num_ranks) {
+  MM_RETURN_IF_ERROR(validate_config(config));
+  if (num_ranks < 1 || num_ranks > kMaxRanks) {
+    return invalid_argument(fmt::format("num_ranks must be in 1..{}", kMaxRanks), num_ranks, "ask for fewer ranks");
+  }
+  const auto backend = choose_backend(config.backend);
+  if (!backend) return backend.status();
+  const auto kernels = cpu::find_kernels(config.tuning.isa);
+  if (!kernels) return kernels.status();
+
+  Plan plan;
+  cpu::LayerRules& rules = plan.rules;
+  rules.num_workers = or_default(config.tuning.threads_per_rank, std::max(1U, num_cpus() / num_ranks));
+  rules.dims = make_dims(config, num_ranks, rules.num_workers);
+  MM_RETURN_IF_ERROR(validate_sizes(rules.dims));
+  rules.layout = flow::WorkspaceLayout::of(rules.dims);
+  rules.placement = flow::Placement::of(rules.dims);
+  const ActivationOptions& options = config.activation;
+  rules.activation = {options.limit.value_or(std::numeric_limits<float>::infinity()), options.alpha, options.up_offset};
+  rules.scale_rule = options.scale == ActivationScale::fp32 ? flow::ScaleRule::fp32 : flow::ScaleRule::power_of_two;
+  rules.weight_rule = options.router_weight == RouterWeightPosition::before_gemm2 ? flow::RouterWeightRule::before_gemm2
+                                                                                  : flow::RouterWeightRule::at_combine;
+  rules.kernels = *kernels;
+  rules.timeout = config.timeout;
+  rules.start_timeout = config.start_timeout;
+  plan.info = describe(config, *backend, rules);
+  return plan;
+}
+
+std::vector<std::pair<std::string, uint64_t>> agreement(const Plan& plan) {
+  const flow::Dims& d = plan.rules.dims;
+  return {{"hidden", d.hidden},
+          {"intermediate", d.intermediate},
+          {"num_experts", d.num_experts},
+          {"num_shared_experts", d.num_shared},
+          {"top_k", d.top_k},
+          {"max_tokens_per_rank", d.max_tokens},
+          {"block_m", d.block_m},
+          {"gemm1_block_n", d.gemm1_block_n},
+          {"gemm2_block_n", d.gemm2_block_n},
+          {"experts_per_wave", d.experts_per_wave},
+          {"activation limit (bits)", float_bits(plan.rules.activation.limit)},
+          {"activation alpha (bits)", float_bits(plan.rules.activation.alpha)},
+          {"activation up_offset (bits)", float_bits(plan.rules.activation.up_offset)},
+          {"activation scale", static_cast<uint64_t>(plan.rules.scale_rule)},
+          {"router_weight", static_cast<uint64_t>(plan.rules.weight_rule)},
+          {"threads_per_rank", plan.rules.num_workers},
+          {"workspace_bytes", plan.rules.layout.num_bytes}};
+}
+
+}  // namespace internal
+
+Result<PlanInfo> plan(const LayerConfig& config, uint32_t num_ranks) {
+  auto plan = internal::make_plan(config, num_ranks);
+  if (!plan) return plan.status();
+  return std::move(plan->info);
+}
+
+}  // namespace megamoe
