@@ -35,6 +35,7 @@ struct MoeLayerInfo {
   std::optional<RouterConfig> router;  ///< present when the file holds router weights and the config says how
   ActivationOptions activation;        ///< from the config (gpt-oss: alpha 1.702, limit 7, up offset 1)
   std::vector<std::string> missing;    ///< what a complete layer would need and the file does not have
+  std::vector<std::string> unknown;    ///< tensors of the layer whose meaning the naming does not define
 };
 
 /// Weights of one layer, opened from a checkpoint. Tensors stay in the mapped file.
@@ -54,7 +55,8 @@ class Checkpoint {
 
   /// Every MoE layer found, in layer order.
   const std::vector<MoeLayerInfo>& layers() const;
-  /// Errors: not_found (lists the layers there are); invalid_file (lists what is missing).
+  /// Errors: not_found (lists the layers there are); invalid_file (lists what is missing); unsupported
+  /// (lists what is unknown).
   Result<std::unique_ptr<CheckpointLayer>> layer(uint32_t layer_idx) const;
   /// Bytes and number of tensors over all shards.
   uint64_t num_bytes() const;
