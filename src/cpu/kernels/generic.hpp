@@ -120,11 +120,11 @@ void decode_row(const uint8_t* codes, uint32_t num_cols, float* values) {
 float quantise_group(const float* __restrict values, uint32_t num_cols, flow::ScaleRule rule,
                      uint8_t* __restrict codes) {
   // Floats that are not negative are ordered like their bits, and an integer maximum may be vectorised in any order.
+  // Two loops, because GCC 12 makes a branch of the selects of one.
+  uint32_t terms[kActivationGroup];
+  for (uint32_t i = 0; i < num_cols; ++i) terms[i] = float_bits(flow::amax_term(values[i]));
   uint32_t amax_bits = 0;
-  for (uint32_t i = 0; i < num_cols; ++i) {
-    const uint32_t bits = float_bits(flow::amax_term(values[i]));
-    amax_bits = bits > amax_bits ? bits : amax_bits;
-  }
+  for (uint32_t i = 0; i < num_cols; ++i) amax_bits = terms[i] > amax_bits ? terms[i] : amax_bits;
   const float scale = flow::group_scale(bits_float(amax_bits), rule);
   const float inverse_scale = rcp_rn(scale);
   for (uint32_t i = 0; i < num_cols; ++i) codes[i] = flow::quantise(values[i], inverse_scale);
@@ -135,7 +135,8 @@ void quantise_row(const uint16_t* x, uint32_t hidden, flow::ScaleRule rule, uint
   float values[kActivationGroup];
   for (uint32_t begin = 0; begin < hidden; begin += kActivationGroup) {
     const uint32_t num_cols = smaller(kActivationGroup, hidden - begin);
-    for (uint32_t i = 0; i < num_cols; ++i) values[i] = bf16_to_float(x[begin + i]);
+    const uint16_t* group = x + begin;
+    for (uint32_t i = 0; i < num_cols; ++i) values[i] = bf16_to_float(group[i]);
     scales[begin / kActivationGroup] = quantise_group(values, num_cols, rule, codes + begin);
   }
 }
@@ -163,13 +164,14 @@ void activate_group(const ActivateArgs& args) {
 
 // ---------------------------------------------------------------- rows of partial results
 
+void round_row(const float* __restrict values, uint32_t num_cols, uint16_t* __restrict rounded) {
+  for (uint32_t i = 0; i < num_cols; ++i) rounded[i] = bf16_from_float(values[i]);
+}
+
 /// Without a bias nothing is added.
 void store_partial(const float* __restrict totals, const float* __restrict bias, uint32_t num_cols, float router_weight,
                    flow::RouterWeightRule rule, uint16_t* __restrict partial) {
-  if (bias == nullptr) {
-    for (uint32_t i = 0; i < num_cols; ++i) partial[i] = bf16_from_float(totals[i]);
-    return;
-  }
+  if (bias == nullptr) return round_row(totals, num_cols, partial);
   for (uint32_t i = 0; i < num_cols; ++i) partial[i] = flow::partial_value(totals[i], bias[i], router_weight, rule);
 }
 
@@ -179,7 +181,7 @@ void add_partial(const uint16_t* __restrict partial, uint32_t num_cols, float ro
 }
 
 void combine_row(const uint16_t* const* partials, const float* weights, uint32_t num_partials, uint32_t num_cols,
-                 flow::RouterWeightRule rule, uint16_t* __restrict y) {
+                 flow::RouterWeightRule rule, uint16_t* y) {
   float sums[kChunkCols];
   for (uint32_t begin = 0; begin < num_cols; begin += kChunkCols) {
     const uint32_t num_chunk_cols = smaller(kChunkCols, num_cols - begin);
@@ -188,7 +190,7 @@ void combine_row(const uint16_t* const* partials, const float* weights, uint32_t
       const float weight = rule == flow::RouterWeightRule::at_combine ? weights[p] : 1.0F;
       add_partial(partials[p] + begin, num_chunk_cols, weight, rule, sums);
     }
-    for (uint32_t i = 0; i < num_chunk_cols; ++i) y[begin + i] = bf16_from_float(sums[i]);
+    round_row(sums, num_chunk_cols, y + begin);
   }
 }
 
