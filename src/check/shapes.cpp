@@ -48,7 +48,8 @@ Result<NamedShape> parse_shape(std::string_view text) {
     if (named.name == text) return named;
   }
   const std::string rule = fmt::format("--shape must be one of {} or four numbers H,I,E,k", shape_names());
-  const std::string_view remedy = "for example --shape 4096,2048,256,6 (hidden, intermediate, experts, choices per token)";
+  const std::string_view remedy =
+      "for example --shape 4096,2048,256,6 (hidden, intermediate, experts, choices per token)";
   if (split_commas(text).size() != 4) return invalid_argument(rule, fmt::format("'{}'", text), remedy);
   const Result<std::vector<uint32_t>> numbers = parse_whole_list("--shape's H,I,E,k", text, {.min = 1, .max = 1 << 20});
   if (!numbers) return numbers.status();

@@ -1,0 +1,196 @@
+#include "bench_layer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "check/ceilings.hpp"
+#include "host/errors.hpp"
+#include "machine.hpp"
+#include "progress.hpp"
+
+namespace megamoe::cli {
+namespace {
+
+/// Ceilings of the machine, measured in the same run as the layer.
+struct Ceilings {
+  double gflops = 0;
+  double read_gbytes_per_s = 0;
+};
+
+Result<Ceilings> measure_ceilings(const PlanInfo& plan) {
+  // More threads than the machine has would only take turns.
+  const uint32_t num_hardware = std::max(1U, std::thread::hardware_concurrency());
+  const uint32_t num_threads = std::min(plan.num_ranks * plan.threads_per_rank, num_hardware);
+  const Result<double> gflops = measure_fma_gflops(plan.isa, num_threads);
+  if (!gflops) return gflops.status();
+  const Result<double> gbytes = measure_read_gbytes_per_s(num_threads);
+  if (!gbytes) return gbytes.status();
+  return Ceilings{.gflops = *gflops, .read_gbytes_per_s = *gbytes};
+}
+
+/// The shape that is run: with one_rank_of, a group of one rank with its share of the experts. The same tokens per rank
+/// over E / N experts give every expert as many rows as N ranks over E experts.
+Result<LayerShape> shape_to_run(const BenchRequest& request) {
+  LayerShape shape = request.shape.shape;
+  if (request.one_rank_of == 0) return shape;
+  if (request.num_ranks != 1) {
+    return invalid_argument("--one-rank-of plays one rank alone, so --ranks must be 1", request.num_ranks,
+                            "leave --ranks out");
+  }
+  if (shape.num_experts % request.one_rank_of != 0) {
+    return invalid_argument(fmt::format("--one-rank-of must divide the {} experts", shape.num_experts),
+                            request.one_rank_of, "choose a divisor, so that every rank would own as many experts");
+  }
+  shape.num_experts /= request.one_rank_of;
+  if (shape.top_k > shape.num_experts) {
+    return invalid_argument(
+        fmt::format("--one-rank-of must leave at least top_k = {} experts, as one rank alone has no others to choose",
+                    shape.top_k),
+        fmt::format("{} experts per rank", shape.num_experts), "choose fewer ranks");
+  }
+  return shape;
+}
+
+Status check_routing(const BenchRequest& request, const LayerShape& shape) {
+  if (request.routing.file_top_k == 0 || request.routing.file_top_k == shape.top_k) return {};
+  return invalid_argument(fmt::format("the routing file must have the shape's {} ids per token", shape.top_k),
+                          request.routing.file_top_k, "use a file for this shape, or change k in --shape H,I,E,k");
+}
+
+Status check_memory(const SyntheticWeights& weights, const LayerShape& shape) {
+  const uint64_t wanted = weights.routed_expert_bytes() * shape.num_experts;
+  const uint64_t available = available_memory_bytes();
+  if (available == 0 || wanted <= available) return {};
+  return invalid_argument(
+      fmt::format("all weights must fit into the available memory, {:.1f} GB", static_cast<double>(available) * 1e-9),
+      fmt::format("{:.1f} GB", static_cast<double>(wanted) * 1e-9),
+      "use --one-rank-of N to hold one rank's experts only, or a smaller format");
+}
+
+SyntheticWeightSpec weight_spec(const BenchRequest& request, const LayerShape& shape, WeightFormat format) {
+  SyntheticWeightSpec spec;
+  spec.shape = shape;
+  spec.routed.format = format;
+  spec.layout = request.shape.layout;
+  spec.biases = request.shape.biases;
+  return spec;
+}
+
+/// Everything that one call of one batch reads and writes.
+struct Batch {
+  std::vector<RankInput> inputs;
+  std::vector<RankOutput> outputs;
+  std::vector<Bf16> y;                // [ranks * tokens, hidden]
+  std::vector<uint32_t> expert_rows;  // [num_experts]
+};
+
+Batch make_batch(const SyntheticBatch& tokens, const Layer& layer, uint32_t tokens_per_rank) {
+  const PlanInfo& plan = layer.plan();
+  Batch batch;
+  batch.inputs = tokens.split(std::vector<uint32_t>(plan.num_ranks, tokens_per_rank));
+  const size_t y_per_rank = size_t{tokens_per_rank} * plan.shape.hidden;
+  batch.y.resize(y_per_rank * plan.num_ranks);
+  batch.expert_rows.resize(plan.shape.num_experts);
+  for (uint32_t rank = 0; rank < plan.num_ranks; ++rank) {
+    batch.outputs.push_back(
+        {.y = std::span(batch.y).subspan(rank * y_per_rank, y_per_rank),
+         .local_expert_rows =
+             std::span(batch.expert_rows).subspan(layer.first_expert(rank), layer.num_local_experts(rank))});
+  }
+  return batch;
+}
+
+Result<std::vector<double>> time_calls(const BenchRequest& request, Layer& layer, const Batch& batch) {
+  using Clock = std::chrono::steady_clock;
+  for (uint32_t call = 0; call < request.num_warmup_calls; ++call) {
+    MM_RETURN_IF_ERROR(layer.run(batch.inputs, batch.outputs));
+  }
+  std::vector<double> seconds;
+  double sum = 0;
+  while (seconds.size() < request.num_calls || sum < request.min_seconds) {
+    const auto start = Clock::now();
+    MM_RETURN_IF_ERROR(layer.run(batch.inputs, batch.outputs));
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    sum += seconds.back();
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
+}
+
+Result<BenchResult> measure(const BenchRequest& request, Layer& layer, uint32_t tokens_per_rank) {
+  const PlanInfo& plan = layer.plan();
+  SyntheticInputSpec input;
+  input.shape = plan.shape;
+  input.routing = request.routing.spec;
+  const SyntheticBatch tokens(input, tokens_per_rank * plan.num_ranks);
+  const Batch batch = make_batch(tokens, layer, tokens_per_rank);
+  Result<std::vector<double>> seconds = time_calls(request, layer, batch);
+  if (!seconds) return seconds.status();
+  BenchResult result;
+  result.shape = plan.shape;
+  result.plan = plan;
+  result.tokens_per_rank = tokens_per_rank;
+  result.call_seconds = *std::move(seconds);
+  for (const uint32_t rows : batch.expert_rows) {
+    result.num_rows += rows;
+    result.num_active_experts += rows > 0 ? 1 : 0;
+  }
+  return result;
+}
+
+Result<Layer> make_layer(const BenchRequest& request, const LayerShape& shape, const SyntheticWeights& weights,
+                         std::string_view label) {
+  LayerConfig config;
+  config.shape = shape;
+  config.max_tokens_per_rank = *std::max_element(request.tokens.begin(), request.tokens.end());
+  config.activation = request.shape.activation;
+  config.backend = request.backend;
+  config.tuning = request.tuning;
+  // Bad numbers must be refused before memory is judged by them.
+  const Result<PlanInfo> planned = plan(config, request.num_ranks);
+  if (!planned) return planned.status();
+  MM_RETURN_IF_ERROR(check_memory(weights, shape));
+  const Result<Group> group = Group::threads(request.num_ranks);
+  if (!group) return group.status();
+  Progress progress(fmt::format("packing {}", label));
+  config.progress = progress.callback();
+  return Layer::create(config, weights, *group);
+}
+
+}  // namespace
+
+Result<std::vector<BenchResult>> bench_layer(const BenchRequest& request) {
+  const Result<LayerShape> shape = shape_to_run(request);
+  if (!shape) return shape.status();
+  MM_RETURN_IF_ERROR(check_routing(request, *shape));
+  std::vector<BenchResult> results;
+  std::optional<Ceilings> ceilings;
+  for (const WeightFormat format : request.formats) {
+    const SyntheticWeights weights(weight_spec(request, *shape, format));
+    Result<Layer> layer = make_layer(request, *shape, weights, to_string(format));
+    if (!layer) return layer.status();
+    if (!ceilings) {
+      const Result<Ceilings> measured = measure_ceilings(layer->plan());
+      if (!measured) return measured.status();
+      ceilings = *measured;
+    }
+    Progress progress(fmt::format("timing {}", to_string(format)));
+    for (size_t i = 0; i < request.tokens.size(); ++i) {
+      progress.update(i, request.tokens.size());
+      Result<BenchResult> result = measure(request, *layer, request.tokens[i]);
+      if (!result) return result.status();
+      result->shape_name = request.shape.name;
+      result->format = format;
+      result->weight_bytes = weights.routed_expert_bytes() * result->num_active_experts;
+      result->ceiling_gflops = ceilings->gflops;
+      result->ceiling_read_gbytes_per_s = ceilings->read_gbytes_per_s;
+      results.push_back(*std::move(result));
+    }
+  }
+  return results;
+}
+
+}  // namespace megamoe::cli

@@ -1,0 +1,159 @@
+// megamoe bench: how fast a layer is, against what this machine can do.
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "bench_layer.hpp"
+#include "commands.hpp"
+#include "host/errors.hpp"
+#include "options.hpp"
+#include "report.hpp"
+#include "routing_file.hpp"
+
+namespace megamoe::cli {
+namespace {
+
+constexpr std::string_view kFooter = R"(
+Weights and tokens are made from a seed. Each row of the result is one format with one number of tokens:
+  median, min, max  wall time of one call of the whole group
+  GFLOP/s           2 * rows * 3 * hidden * intermediate / median; a row is one token at one of its experts
+  GB/s              bytes of values and scales, as stored, of the experts that got a row / median
+  of compute        GFLOP/s over the FP32 multiply-add rate of all worker threads, measured in the same run
+  of read           GB/s over the rate at which they read memory, measured in the same run
+In JSON, threads counts the workers of all ranks.
+
+--one-rank-of N times one rank of an N-rank group alone: a group of one rank with E/N experts and the same tokens per rank.
+Every expert then gets as many rows, and as many weight bytes are read, as on one rank of the real group.
+
+Examples:
+  megamoe bench --shape qwen3-30b --tokens 1,16,256 --ranks 2 --format fp8,mxfp4
+  megamoe bench --shape v4-flash --one-rank-of 8 --tokens 256 --routing zipf:1.2 --json
+  megamoe bench --shape 1024,512,16,4 --tokens 64 --routing file:ids.json)";
+
+struct BenchOptions {
+  BenchRequest request;
+  OutputForm form = OutputForm::text;
+};
+
+Result<BenchRouting> parse_bench_routing(std::string_view text) {
+  constexpr std::string_view kFile = "file:";
+  if (text.starts_with(kFile)) {
+    Result<RoutingTable> table = read_routing_file(std::string(text.substr(kFile.size())));
+    if (!table) return table.status();
+    BenchRouting routing{.spec = {}, .file_top_k = table->top_k, .name = std::string(text)};
+    routing.spec.ids = std::move(table->ids);
+    return routing;
+  }
+  Result<RoutingSpec> spec = parse_routing(text);
+  if (spec) return BenchRouting{.spec = *std::move(spec), .file_top_k = 0, .name = std::string(text)};
+  return invalid_argument("--routing must be uniform, zipf:S with S from 0 to 10, or file:PATH",
+                          fmt::format("'{}'", text), "write for example zipf:1.2");
+}
+
+std::string shape_label(const BenchRequest& request) {
+  const LayerShape& shape = request.shape.shape;
+  if (request.shape.name != "custom") return std::string(request.shape.name);
+  return fmt::format("{},{},{},{}", shape.hidden, shape.intermediate, shape.num_experts, shape.top_k);
+}
+
+Json result_json(const BenchRequest& request, const BenchResult& result) {
+  const double gflops = result.gflops();
+  const double gbytes = result.gbytes_per_s();
+  return {{"backend", to_string(result.plan.backend)},
+          {"strategy", "fused"},
+          {"shape", shape_label(request)},
+          {"format", to_string(result.format)},
+          {"tokens", result.tokens_per_rank},
+          {"ranks", result.plan.num_ranks},
+          {"threads", result.num_threads()},
+          {"median_us", result.median_seconds() * 1e6},
+          {"min_us", result.call_seconds.front() * 1e6},
+          {"max_us", result.call_seconds.back() * 1e6},
+          {"flops", result.flops()},
+          {"weight_bytes", result.weight_bytes},
+          {"gflops", gflops},
+          {"gbytes_per_s", gbytes},
+          {"ceiling_gflops", result.ceiling_gflops},
+          {"ceiling_read_gbytes_per_s", result.ceiling_read_gbytes_per_s},
+          {"fraction_of_compute", gflops / result.ceiling_gflops},
+          {"fraction_of_read", gbytes / result.ceiling_read_gbytes_per_s},
+          {"one_rank_of", request.one_rank_of == 0 ? Json() : Json(request.one_rank_of)},
+          {"routing", request.routing.name},
+          {"rows", result.num_rows},
+          {"active_experts", result.num_active_experts},
+          {"calls", result.call_seconds.size()},
+          {"version", version()},
+          {"plan", plan_json(result.plan)}};
+}
+
+std::string results_text(const BenchRequest& request, const std::vector<BenchResult>& results) {
+  const BenchResult& first = results.front();
+  std::string text = fmt::format(
+      "{}{}: backend {} ({}), {} ranks of {} threads, routing {}\nceilings: {:.1f} GFLOP/s, {:.1f} GB/s read\n",
+      shape_label(request), request.one_rank_of == 0 ? "" : fmt::format(", one rank of {}", request.one_rank_of),
+      to_string(first.plan.backend), to_string(first.plan.isa), first.plan.num_ranks, first.plan.threads_per_rank,
+      request.routing.name, first.ceiling_gflops, first.ceiling_read_gbytes_per_s);
+  Table table({"format", "tokens/rank", "median", "min", "max", "GFLOP/s", "of compute", "GB/s", "of read"});
+  for (const BenchResult& result : results) {
+    table.add({std::string(to_string(result.format)), fmt::format("{}", result.tokens_per_rank),
+               format_seconds(result.median_seconds()), format_seconds(result.call_seconds.front()),
+               format_seconds(result.call_seconds.back()), fmt::format("{:.2f}", result.gflops()),
+               fmt::format("{:.1f} %", 100 * result.gflops() / result.ceiling_gflops),
+               fmt::format("{:.2f}", result.gbytes_per_s()),
+               fmt::format("{:.1f} %", 100 * result.gbytes_per_s() / result.ceiling_read_gbytes_per_s)});
+  }
+  return text + table.to_text();
+}
+
+Exit bench(const BenchOptions& options) {
+  const Result<std::vector<BenchResult>> results = bench_layer(options.request);
+  if (!results) return report_error(results.status());
+  if (options.form == OutputForm::text) {
+    print_text(results_text(options.request, *results));
+    return Exit::ok;
+  }
+  Json list = Json::array();
+  for (const BenchResult& result : *results) list.push_back(result_json(options.request, result));
+  print_json(list);
+  return Exit::ok;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& chosen) {
+  CLI::App* bench_app =
+      app.add_subcommand("bench", "Time a layer with synthetic weights and compare with this machine's ceilings");
+  bench_app->footer(std::string{kFooter});
+  const auto options = std::make_shared<BenchOptions>();
+  BenchRequest& request = options->request;
+  add_parsed(*bench_app, "--shape", request.shape, parse_shape,
+             shape_names() + " or H,I,E,k: hidden, intermediate, experts, choices per token")
+      ->type_name("SHAPE")
+      ->required();
+  add_whole_list(*bench_app, "--tokens", request.tokens, {.min = 0, .max = 1 << 20},
+                 "tokens per rank (default 1,16,256)");
+  add_ranks(*bench_app, request.num_ranks);
+  add_whole(*bench_app, "--one-rank-of", request.one_rank_of, {.min = 1, .max = 1024},
+            "play one rank of a group of N alone (see below)");
+  add_parsed(*bench_app, "--format", request.formats, parse_format_list,
+             "fp8, mxfp4, bf16 or several with commas: how weights are stored (default fp8)")
+      ->type_name("NAME,...");
+  add_parsed(*bench_app, "--routing", request.routing, parse_bench_routing,
+             "uniform (default), zipf:S, or file:PATH: ids from .json {\"topk_idx\": [[3,7],[0,-1]]} or safetensors")
+      ->type_name("HOW");
+  add_backend(*bench_app, request.backend);
+  add_whole(*bench_app, "--repeat", request.num_calls, {.min = 1, .max = 1'000'000},
+            "time at least N calls (default 5)");
+  add_whole(*bench_app, "--warmup", request.num_warmup_calls, {.min = 0, .max = 1'000'000},
+            "calls before the clock starts (default 2)");
+  const auto parse_seconds = [](std::string_view text) { return parse_real("--min-time", text, 0); };
+  add_parsed(*bench_app, "--min-time", request.min_seconds, parse_seconds,
+             "keep calling for at least this many seconds (default 0.5)")
+      ->type_name("SECONDS");
+  add_tuning(*bench_app, request.tuning);
+  add_json(*bench_app, options->form);
+  bench_app->callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
+}
+
+}  // namespace megamoe::cli

@@ -1,0 +1,113 @@
+// megamoe plan: what Layer::create would decide, without allocating anything.
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "check/shapes.hpp"
+#include "commands.hpp"
+#include "options.hpp"
+#include "report.hpp"
+
+namespace megamoe::cli {
+namespace {
+
+constexpr std::string_view kFooter = R"(
+Sizes are in bytes per rank. A workspace buffer is one field of the one allocation that a rank shares with the others;
+scratch is private to the rank's workers. The pool has room for the worst case: every token of every rank arrives at one
+rank. Weights are not part of the plan.
+
+Examples:
+  megamoe plan --shape v4-pro --ranks 8 --max-tokens 8192
+  megamoe plan --shape 4096,2048,256,6 --ranks 3 --max-tokens 256 --block-m 64 --json)";
+
+struct PlanOptions {
+  NamedShape shape;
+  uint32_t num_ranks = 1;
+  LayerConfig config;
+  OutputForm form = OutputForm::text;
+};
+
+Json buffers_json(const PlanInfo& plan) {
+  Json buffers = Json::array();
+  for (const PlanBuffer& buffer : plan.buffers) {
+    buffers.push_back(
+        {{"name", buffer.name}, {"shape", buffer.shape}, {"offset", buffer.offset}, {"bytes", buffer.bytes}});
+  }
+  return buffers;
+}
+
+std::string buffers_text(const PlanInfo& plan) {
+  size_t name_width = 0;
+  for (const PlanBuffer& buffer : plan.buffers) name_width = std::max(name_width, buffer.name.size());
+  std::string text = fmt::format("  {:<{}}  {:>15}  {:>15}  shape\n", "buffer", name_width, "offset", "bytes");
+  for (const PlanBuffer& buffer : plan.buffers) {
+    text += fmt::format("  {:<{}}  {:>15}  {:>15}  {}\n", buffer.name, name_width, buffer.offset, buffer.bytes,
+                        buffer.shape);
+  }
+  return text;
+}
+
+std::string plan_text(const NamedShape& named, const PlanInfo& plan) {
+  const LayerShape& shape = plan.shape;
+  std::string text =
+      fmt::format("{} ({}): hidden {}, intermediate {}, {} experts, top {}, {} shared\n", named.name, named.model,
+                  shape.hidden, shape.intermediate, shape.num_experts, shape.top_k, shape.num_shared_experts);
+  const auto add = [&text](std::string_view what, const std::string& value) {
+    text += fmt::format("  {:<14} {}\n", what, value);
+  };
+  add("backend", fmt::format("{} ({})", to_string(plan.backend), to_string(plan.isa)));
+  add("ranks", fmt::format("{} of {} threads, at most {} tokens and {} experts each", plan.num_ranks,
+                           plan.threads_per_rank, plan.max_tokens_per_rank, plan.num_local_experts_max));
+  add("gemm1 tile", fmt::format("{} rows x {} intermediate columns", plan.block_m, plan.gemm1_block_n));
+  add("gemm2 tile", fmt::format("{} rows x {} hidden columns", plan.block_m, plan.gemm2_block_n));
+  add("wave", fmt::format("{} experts", plan.experts_per_wave));
+  add("pool", fmt::format("{} rows in {} blocks", plan.num_pool_rows, plan.num_pool_blocks));
+  add("workspace", format_bytes(plan.workspace_bytes));
+  add("scratch", format_bytes(plan.scratch_bytes));
+  return text + buffers_text(plan);
+}
+
+Exit make_plan(PlanOptions options) {
+  const uint32_t num_shared_experts = options.config.shape.num_shared_experts;
+  options.config.shape = options.shape.shape;
+  options.config.shape.num_shared_experts = num_shared_experts;
+  options.config.activation = options.shape.activation;
+  const Result<PlanInfo> info = plan(options.config, options.num_ranks);
+  if (!info) return report_error(info.status());
+  if (options.form == OutputForm::json) {
+    Json json = plan_json(*info);
+    json["name"] = options.shape.name;
+    json["buffers"] = buffers_json(*info);
+    print_json(json);
+  } else {
+    print_text(plan_text(options.shape, *info));
+  }
+  return Exit::ok;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Action& chosen) {
+  CLI::App* plan_app =
+      app.add_subcommand("plan", "Print the tiles of a layer and the bytes of every buffer, allocating nothing");
+  plan_app->footer(std::string{kFooter});
+  const auto options = std::make_shared<PlanOptions>();
+  LayerConfig& config = options->config;
+  add_parsed(*plan_app, "--shape", options->shape, parse_shape,
+             shape_names() + " or H,I,E,k: hidden, intermediate, experts, choices per token")
+      ->type_name("SHAPE")
+      ->required();
+  add_ranks(*plan_app, options->num_ranks);
+  add_whole(*plan_app, "--max-tokens", config.max_tokens_per_rank, {.min = 1, .max = 1 << 24},
+            "most tokens that one rank brings to one call")
+      ->required();
+  add_whole(*plan_app, "--shared-experts", config.shape.num_shared_experts, {.min = 0, .max = 64},
+            "experts that every token visits (default 0)");
+  add_backend(*plan_app, config.backend);
+  add_tuning(*plan_app, config.tuning);
+  add_json(*plan_app, options->form);
+  plan_app->callback([options, &chosen] { chosen = [options] { return make_plan(*options); }; });
+}
+
+}  // namespace megamoe::cli
