@@ -1,0 +1,195 @@
+// Packing: every value and scale of the source is found where PackedLayout says, for every layout, format and block.
+
+#include <string>
+#include <tuple>
+
+#include "cpu/kernels/pack.hpp"
+#include "formats/bf16.hpp"
+#include "formats/e2m1.hpp"
+#include "formats/e4m3.hpp"
+#include "formats/e8m0.hpp"
+#include "kernels_testing.hpp"
+#include "weights_testing.hpp"
+
+namespace megamoe::cpu {
+namespace {
+
+constexpr GateUpLayout kAllLayouts[] = {GateUpLayout::separate, GateUpLayout::concatenated, GateUpLayout::interleaved};
+
+constexpr MatrixSpec kAllSpecs[] = {
+    kBf16Spec,
+    kMxfp4Spec,
+    {WeightFormat::fp8_block, 128, 128, ScaleKind::f32},
+    {WeightFormat::fp8_block, 32, 32, ScaleKind::e8m0},
+    {WeightFormat::fp8_block, 1, 128, ScaleKind::f32},
+    {WeightFormat::fp8_block, 7, 48, ScaleKind::f32},  // straddles gate and up, segments of 16
+    {WeightFormat::fp8_block, 5, 9, ScaleKind::e8m0},  // segments of 1
+    {WeightFormat::fp8_block, 4096, 4096, ScaleKind::f32},
+};
+
+/// Element value of a source matrix, unscaled.
+float source_value(const WeightMatrix& m, uint32_t row, uint32_t col) {
+  const size_t idx = size_t{row} * m.num_cols + col;
+  const auto byte_at = [&](size_t i) { return std::to_integer<uint8_t>(m.values[i]); };
+  switch (m.format) {
+    case WeightFormat::fp8_block: return e4m3_to_float(byte_at(idx));
+    case WeightFormat::mxfp4: return e2m1_to_float(col % 2 == 0 ? byte_at(idx / 2) & 15U : byte_at(idx / 2) >> 4);
+    case WeightFormat::bf16: return bf16_to_float(static_cast<uint16_t>(byte_at(2 * idx) | byte_at(2 * idx + 1) << 8));
+  }
+  return 0.0F;
+}
+
+float source_scale(const WeightMatrix& m, uint32_t row, uint32_t col) {
+  if (m.format == WeightFormat::bf16) return 1.0F;
+  const uint32_t blocks_per_row = (m.num_cols - 1) / m.block_cols + 1;
+  const size_t idx = size_t{row / m.block_rows} * blocks_per_row + col / m.block_cols;
+  if (const auto* e8m0 = std::get_if<std::span<const E8m0>>(&m.scales)) return e8m0_to_float((*e8m0)[idx].bits);
+  float scale = 0.0F;
+  const auto* bytes = reinterpret_cast<const std::byte*>(std::get<std::span<const float>>(m.scales).data());
+  std::memcpy(&scale, bytes + idx * sizeof(float), sizeof(float));
+  return scale;
+}
+
+/// A packed matrix in memory of exactly its size, and its elements as the kernels see them.
+class Packed {
+ public:
+  explicit Packed(const PackedLayout& layout)
+      : codes(layout.total_code_bytes()), scales(layout.total_scale_floats()), layout_(layout) {}
+
+  /// Expands everything, K group by K group; w[panel][k][16].
+  void expand() {
+    const Kernels& kernels = **find_kernels(Isa::scalar);
+    w_.resize(size_t{layout_.num_panels} * layout_.num_k * kPanelCols);
+    for (uint32_t panel = 0; panel < layout_.num_panels; ++panel) {
+      for (uint32_t k = 0; k < layout_.num_k; k += kGroupK) {
+        const uint32_t num_k = std::min(kGroupK, layout_.num_k - k);
+        kernels.expand(layout_.format, codes.data() + panel * layout_.panel_code_bytes() + layout_.code_bytes(k), num_k,
+                       w_.data() + (size_t{panel} * layout_.num_k + k) * kPanelCols);
+      }
+    }
+  }
+  float value(uint32_t panel, uint32_t k, uint32_t col) const {
+    return w_[(size_t{panel} * layout_.num_k + k) * kPanelCols + col];
+  }
+  float scale(uint32_t panel, uint32_t k, uint32_t col) const {
+    if (scales.empty()) return 1.0F;
+    return scales[(size_t{panel} * layout_.num_segments() + k / layout_.segment_k) * kPanelCols + col];
+  }
+
+  std::vector<std::byte> codes;
+  std::vector<float> scales;
+
+ private:
+  PackedLayout layout_;
+  std::vector<float> w_;
+};
+
+/// Every element of panel column (panel, col) against source row `row`.
+void expect_row(const Packed& packed, uint32_t panel, uint32_t col, const WeightMatrix& m, uint32_t row) {
+  for (uint32_t k = 0; k < m.num_cols; ++k) {
+    ASSERT_TRUE(same_bits(packed.value(panel, k, col), source_value(m, row, k))) << panel << " " << col << " " << k;
+    ASSERT_TRUE(same_bits(packed.scale(panel, k, col), source_scale(m, row, k))) << panel << " " << col << " " << k;
+  }
+}
+
+void expect_round_trip(GateUpLayout layout, const MatrixSpec& spec, const LayerShape& shape) {
+  const OwnedExpert expert(layout, spec, shape);
+  const Result<ExpertLayouts> layouts = expert_layouts(expert.weights, shape, "expert 0");
+  ASSERT_TRUE(layouts.ok()) << layouts.status().message();
+  Packed gemm1(layouts->gemm1);
+  Packed gemm2(layouts->gemm2);
+  pack_gemm1(expert.weights, shape, layouts->gemm1, gemm1.codes.data(), gemm1.scales.data());
+  pack_gemm2(expert.weights, shape, layouts->gemm2, gemm2.codes.data(), gemm2.scales.data());
+  gemm1.expand();
+  gemm2.expand();
+  for (uint32_t i = 0; i < shape.intermediate; ++i) {
+    const uint32_t panel = i / kPanelCols * 2;
+    const uint32_t col = i % kPanelCols;
+    const ExpertWeights& w = expert.weights;
+    switch (layout) {
+      case GateUpLayout::separate:
+        expect_row(gemm1, panel, col, w.gate, i);
+        expect_row(gemm1, panel + 1, col, w.up, i);
+        break;
+      case GateUpLayout::concatenated:
+        expect_row(gemm1, panel, col, w.gate_up, i);
+        expect_row(gemm1, panel + 1, col, w.gate_up, shape.intermediate + i);
+        break;
+      case GateUpLayout::interleaved:
+        expect_row(gemm1, panel, col, w.gate_up, 2 * i);
+        expect_row(gemm1, panel + 1, col, w.gate_up, 2 * i + 1);
+        break;
+    }
+  }
+  for (uint32_t h = 0; h < shape.hidden; ++h) expect_row(gemm2, h / kPanelCols, h % kPanelCols, expert.weights.down, h);
+}
+
+TEST(PackTest, RoundTripOfEveryLayoutFormatAndBlock) {
+  for (const LayerShape shape :
+       {LayerShape{16, 16, 1, 1, 0}, LayerShape{144, 48, 1, 1, 0}, LayerShape{128, 272, 1, 1, 0}}) {
+    for (const GateUpLayout layout : kAllLayouts) {
+      for (const MatrixSpec& spec : kAllSpecs) expect_round_trip(layout, spec, shape);
+    }
+  }
+}
+
+TEST(PackTest, LayoutsAreAsDocumented) {
+  const LayerShape shape{144, 48, 1, 1, 0};
+  const auto layouts_of = [&](const MatrixSpec& spec) {
+    const OwnedExpert expert(GateUpLayout::separate, spec, shape);
+    return *expert_layouts(expert.weights, shape, "expert 0");
+  };
+  const ExpertLayouts mxfp4 = layouts_of(kMxfp4Spec);
+  EXPECT_EQ(mxfp4.gemm1.num_panels, 6U);
+  EXPECT_EQ(mxfp4.gemm1.num_k, 144U);
+  EXPECT_EQ(mxfp4.gemm1.segment_k, 32U);
+  EXPECT_EQ(mxfp4.gemm1.num_segments(), 5U);
+  EXPECT_EQ(mxfp4.gemm1.panel_code_bytes(), 144U * 8);
+  EXPECT_EQ(mxfp4.gemm2.num_panels, 9U);
+  EXPECT_EQ(mxfp4.gemm2.num_k, 48U);
+  EXPECT_EQ(mxfp4.gemm2.total_scale_floats(), 9U * 2 * 16);
+  const ExpertLayouts bf16 = layouts_of(kBf16Spec);
+  EXPECT_EQ(bf16.gemm1.segment_k, 128U);
+  EXPECT_EQ(bf16.gemm1.num_segments(), 0U);
+  EXPECT_EQ(bf16.gemm1.total_scale_floats(), 0U);
+  EXPECT_EQ(bf16.gemm1.total_code_bytes(), 6U * 144 * 32);
+  EXPECT_EQ(layouts_of({WeightFormat::fp8_block, 128, 128, ScaleKind::f32}).gemm1.segment_k, 128U);
+  EXPECT_EQ(layouts_of({WeightFormat::fp8_block, 32, 32, ScaleKind::f32}).gemm1.segment_k, 32U);
+  EXPECT_EQ(layouts_of({WeightFormat::fp8_block, 1, 48, ScaleKind::f32}).gemm1.segment_k, 16U);
+}
+
+TEST(PackTest, BiasesOfEveryLayout) {
+  const LayerShape shape{32, 16, 1, 1, 0};
+  for (const GateUpLayout layout : kAllLayouts) {
+    const OwnedExpert expert(layout, kBf16Spec, shape);
+    std::vector<float> gate(16);
+    std::vector<float> up(16);
+    std::vector<float> down(32);
+    pack_biases(expert.weights, shape, gate.data(), up.data(), down.data());
+    for (uint32_t i = 0; i < 16; ++i) {
+      // Source values count up from 0.5 in the order of the rows.
+      const bool is_interleaved = layout == GateUpLayout::interleaved;
+      EXPECT_EQ(gate[i], static_cast<float>(is_interleaved ? 2 * i : i) + 0.5F);
+      EXPECT_EQ(up[i], static_cast<float>(is_interleaved ? 2 * i + 1 : 16 + i) + 0.5F);
+    }
+    for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(down[i], -static_cast<float>(i));
+  }
+}
+
+TEST(PackTest, MissingBiasesAreZero) {
+  const LayerShape shape{32, 16, 1, 1, 0};
+  for (const GateUpLayout layout : kAllLayouts) {
+    OwnedExpert expert(layout, kBf16Spec, shape);
+    expert.weights.gate_bias = expert.weights.up_bias = expert.weights.gate_up_bias = expert.weights.down_bias = {};
+    std::vector<float> gate(16, 7.0F);
+    std::vector<float> up(16, 7.0F);
+    std::vector<float> down(32, 7.0F);
+    pack_biases(expert.weights, shape, gate.data(), up.data(), down.data());
+    EXPECT_EQ(gate, std::vector<float>(16, 0.0F));
+    EXPECT_EQ(up, std::vector<float>(16, 0.0F));
+    EXPECT_EQ(down, std::vector<float>(32, 0.0F));
+  }
+}
+
+}  // namespace
+}  // namespace megamoe::cpu
