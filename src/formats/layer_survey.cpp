@@ -88,6 +88,8 @@ class Surveyor {
       if (hidden == 0) hidden = file_hidden;
       if (inner == 0) inner = file_inner;
     }
+    const TensorView* router = tensors_.router_weight;
+    if (hidden == 0 && router != nullptr && router->shape.size() == 2) hidden = router->shape[1];
     const bool has_weights = first_form(tensors_.experts).has_value();
     if (has_weights && (hidden == 0 || inner == 0 || hidden > kMaxModelColumns || inner > kMaxModelColumns)) {
       return invalid_file(fmt::format("{}: hidden and intermediate must be 1..{}", tensors_.prefix, kMaxModelColumns),
