@@ -5,7 +5,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/megamoe DESTINATION ${CMAKE_INST
         FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 install(TARGETS megamoe EXPORT megamoeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-# find_package(megamoe): the archive needs threads, and MPI when its group was built in.
+# find_package(megamoe): the archive needs threads and fmt, and MPI when its group was built in.
 set(MM_PACKAGE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/megamoe)
 install(EXPORT megamoeTargets NAMESPACE megamoe:: DESTINATION ${MM_PACKAGE_FOLDER})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/megamoeConfig.cmake.in
@@ -15,7 +15,7 @@ install(FILES ${PROJECT_BINARY_DIR}/megamoeConfig.cmake ${PROJECT_BINARY_DIR}/me
         DESTINATION ${MM_PACKAGE_FOLDER})
 
 # pkg-config: only an archive is installed, so plain --libs must name all that it needs, for a C linker too.
-set(MM_PC_LIBS "-lstdc++ -lm -pthread")
+set(MM_PC_LIBS "-lfmt -lstdc++ -lm -pthread")
 if(MPI_CXX_FOUND)
   list(JOIN MPI_CXX_LIBRARIES " " MM_PC_MPI_LIBS)
   string(APPEND MM_PC_LIBS " ${MM_PC_MPI_LIBS}")

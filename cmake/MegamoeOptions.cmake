@@ -22,6 +22,6 @@ endif()
 # mm_module(name sources...): one folder of src/ as an object library.
 function(mm_module name)
   add_library(${name} OBJECT ${ARGN})
-  target_link_libraries(${name} PUBLIC mm_options Threads::Threads PRIVATE fmt::fmt-header-only
+  target_link_libraries(${name} PUBLIC mm_options Threads::Threads PRIVATE fmt::fmt
                                                                             nlohmann_json::nlohmann_json)
 endfunction()
