@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "commands.hpp"
+#include "group_kind.hpp"
 #include "host/errors.hpp"
 #include "options.hpp"
 #include "report.hpp"

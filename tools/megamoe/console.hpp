@@ -3,7 +3,7 @@
 // How the megamoe command talks: exit codes, where text and JSON go, how numbers look.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

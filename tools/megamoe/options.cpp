@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "group_kind.hpp"
 #include "host/errors.hpp"
 
 namespace megamoe::cli {

@@ -45,10 +45,6 @@ CLI::Option* add_timeout(CLI::App& app, std::chrono::milliseconds& timeout);
 /// --threads, --isa, --block-m, --gemm1-block-n, --gemm2-block-n, --experts-per-wave.
 void add_tuning(CLI::App& app, Tuning& tuning);
 
-enum class GroupKind : uint8_t { threads, mpi };
-Result<GroupKind> parse_group(std::string_view text);
-std::string_view to_string(GroupKind group);
-
 Result<WeightFormat> parse_format(std::string_view text);
 /// "fp8,mxfp4".
 Result<std::vector<WeightFormat>> parse_format_list(std::string_view text);

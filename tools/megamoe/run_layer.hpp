@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "group_kind.hpp"
 #include "megamoe/checkpoint.hpp"
 #include "megamoe/megamoe.hpp"
-#include "options.hpp"
 #include "reference/compare_stored.hpp"
 #include "reference/judge.hpp"
 

@@ -1,0 +1,103 @@
+// --json prints one valid value with the promised keys; info, inspect, plan and check say what they must.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli_process.hpp"
+
+namespace megamoe {
+namespace {
+
+using nlohmann::json;
+using testing::call_cli;
+using testing::tiny_model_file;
+
+/// Calls with --json and parses all of standard output; nothing may stand on standard error.
+json call_json(const std::string& arguments) {
+  const auto outcome = call_cli(arguments + " --json");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  json value = json::parse(outcome.out, nullptr, false);
+  EXPECT_FALSE(value.is_discarded()) << outcome.out;
+  return value;
+}
+
+void expect_keys(const json& value, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) EXPECT_TRUE(value.contains(key)) << key << " is not in " << value.dump(2);
+}
+
+TEST(Output, InfoDescribesMachineAndBuild) {
+  const json info = call_json("info");
+  expect_keys(info, {"version", "build_type", "compiler", "backends", "cpu", "isas", "hardware_threads",
+                     "usable_threads", "cpu_quota", "memory_bytes", "gpus", "mpi"});
+  EXPECT_GE(info["usable_threads"].get<uint32_t>(), 1U);
+  EXPECT_EQ(info["isas"].back(), "scalar");
+  const auto text = call_cli("info");
+  EXPECT_NE(text.out.find(info["version"].get<std::string>()), std::string::npos);
+}
+
+TEST(Output, InspectFindsTheLayersOfBothFormats) {
+  for (const std::string format : {"fp8", "mxfp4"}) {
+    const json found = call_json("inspect " + tiny_model_file(format + ".safetensors"));
+    expect_keys(found, {"path", "num_bytes", "num_tensors", "layers"});
+    ASSERT_EQ(found["layers"].size(), 2U);
+    const json& layer = found["layers"][0];
+    EXPECT_EQ(layer["layer"], 1);
+    EXPECT_EQ(layer["format"], format);
+    EXPECT_EQ(layer["shape"]["hidden"], 256);
+    EXPECT_EQ(layer["shape"]["intermediate"], 128);
+    EXPECT_EQ(layer["shape"]["num_experts"], 32);
+    EXPECT_EQ(layer["shape"]["top_k"], 4);
+    EXPECT_EQ(layer["missing"].size(), 0U) << layer["missing"].dump();
+  }
+}
+
+TEST(Output, PlanBuffersFillTheWorkspace) {
+  const json plan = call_json("plan --shape v4-pro --ranks 8 --max-tokens 8192");
+  expect_keys(plan, {"name", "shape", "ranks", "block_m", "gemm1_block_n", "gemm2_block_n", "num_pool_rows",
+                     "workspace_bytes", "scratch_bytes", "buffers"});
+  EXPECT_EQ(plan["shape"]["num_experts"], 384);
+  uint64_t end = 0;
+  for (const json& buffer : plan["buffers"]) {
+    EXPECT_GE(buffer["offset"].get<uint64_t>(), end) << buffer["name"];
+    end = buffer["offset"].get<uint64_t>() + buffer["bytes"].get<uint64_t>();
+  }
+  EXPECT_GT(end, 0U);
+  EXPECT_LE(end, plan["workspace_bytes"].get<uint64_t>());
+}
+
+TEST(Output, PlanTextNamesEveryBuffer) {
+  const json plan = call_json("plan --shape 256,128,8,2 --ranks 2 --max-tokens 16");
+  const auto text = call_cli("plan --shape 256,128,8,2 --ranks 2 --max-tokens 16");
+  for (const json& buffer : plan["buffers"]) {
+    EXPECT_NE(text.out.find(buffer["name"].get<std::string>()), std::string::npos) << buffer["name"];
+  }
+}
+
+TEST(Output, CheckEndsWithItsCounts) {
+  const json listed = call_json("check --list");
+  ASSERT_GT(listed["cases"].size(), 0U);
+  const std::string name = listed["cases"][0];
+  const auto outcome = call_cli("check --filter '" + name + "'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const size_t last_line = outcome.out.rfind('\n', outcome.out.size() - 2) + 1;
+  EXPECT_NE(outcome.out.find(" passed, 0 failed", last_line), std::string::npos) << outcome.out;
+
+  const json checked = call_json("check --filter '" + name + "'");
+  expect_keys(checked, {"backend", "suite", "passed", "failed", "skipped", "worst_row_error", "cases"});
+  EXPECT_GE(checked["passed"].get<uint32_t>(), 1U);
+  EXPECT_EQ(checked["cases"].size(), checked["passed"].get<size_t>());
+  expect_keys(checked["cases"][0], {"name", "outcome", "worst_row_error", "num_rows", "seconds"});
+}
+
+TEST(Output, FullStandardOutputIsAFailure) {
+  // /dev/full refuses every write; the command must not exit with 0.
+  const auto outcome = call_cli("info >/dev/full; test $? -eq 1");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
+}  // namespace
+}  // namespace megamoe
