@@ -4,7 +4,7 @@
 readonly kSteps="format build house_rules unit cases mpi install asan tsan fuzz tidy"
 readonly kFuzzSeconds=15
 # What the sanitizer builds cover: the folders of tests/ that exercise shared memory and raw bytes.
-readonly kSanitizedFolders="flow formats cpu c_api"
+readonly kSanitizedFolders="flow formats cpu_kernels cpu c_api"
 
 step_format() { check_format; }
 
@@ -23,11 +23,17 @@ step_unit() {
 # The case table against the FP64 reference.
 step_cases() { build/cpu-release/bin/megamoe check --backend cpu --suite full; }
 
-# The demo's layer with one process per rank over one shared window.
+# One layer with one process per rank over one shared window: right, and the bits of four ranks in one process.
 step_mpi() {
-  local folder=data/tiny-moe
-  mpirun -n 4 build/cpu-release/bin/megamoe run --group mpi --model "$folder/fp8.safetensors" --layer 1 \
-    --tokens "$folder/probe.safetensors" --check </dev/null
+  local megamoe=build/cpu-release/bin/megamoe data=data/tiny-moe out=build/mpi-step format
+  mkdir -p "$out"
+  for format in fp8 mxfp4; do
+    local args=(--model "$data/$format.safetensors" --layer 1 --tokens "$data/probe.safetensors" --threads 1)
+    mpirun -n 4 "$megamoe" run --group mpi "${args[@]}" --check --out "$out/$format-mpi.safetensors" </dev/null
+    "$megamoe" run --ranks 4 "${args[@]}" --out "$out/$format-threads.safetensors" >"$out/$format-threads.txt"
+    cmp "$out/$format-mpi.safetensors" "$out/$format-threads.safetensors"
+    say "$format: processes and threads give the same bits"
+  done
 }
 
 # A stranger's project against an installed tree: CMake package, pkg-config, and the programs run.
