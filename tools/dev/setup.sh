@@ -10,7 +10,6 @@ libfmt-dev          /usr/include/fmt/format.h
 nlohmann-json3-dev  /usr/include/nlohmann/json.hpp
 libcli11-dev        /usr/include/CLI/CLI.hpp
 libgtest-dev        /usr/include/gtest/gtest.h
-libbenchmark-dev    /usr/include/benchmark/benchmark.h
 ccache              ccache
 pkg-config          pkg-config
 libopenmpi-dev      mpicxx
@@ -22,7 +21,7 @@ clang-tidy          clang-tidy
 "
 kDemoPackages="g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev"
 kLintPackages="$kDemoPackages libgtest-dev clang-format clang-tidy"
-kTestPackages="$kLintPackages libbenchmark-dev ccache pkg-config libopenmpi-dev openmpi-bin clang libclang-rt-14-dev"
+kTestPackages="$kLintPackages ccache pkg-config libopenmpi-dev openmpi-bin clang libclang-rt-14-dev"
 
 # is_there PROBE: a path pattern matches a file, anything else is a command.
 is_there() {
