@@ -203,7 +203,7 @@ class Surveyor {
     return {};
   }
 
-  /// The FP8 block: from the config, else the power of two that all scale tensors agree on.
+  /// The FP8 block: from the config, else what all scale tensors together tell.
   Status find_block() {
     BlockGuess rows;
     BlockGuess cols;
@@ -227,9 +227,10 @@ class Surveyor {
       block_ = {*rows.block(), *cols.block()};
     } else {
       return invalid_file(
-          fmt::format("{}: scales must fit one power-of-two block where no config says weight_block_size",
+          fmt::format("{}: scales must tell a power-of-two block where no config says weight_block_size",
                       tensors_.prefix),
-          "no such block", "put a config.json with quantization_config.weight_block_size beside the file");
+          fmt::format("rows {}, columns {}", rows.range(), cols.range()),
+          "put a config.json with quantization_config.weight_block_size beside the file");
     }
     return {};
   }

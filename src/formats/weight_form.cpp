@@ -70,7 +70,10 @@ void BlockGuess::narrow(uint64_t extent, uint64_t num_scales) {
 std::optional<uint32_t> BlockGuess::block() const {
   if (min_ > max_) return std::nullopt;
   const uint64_t power = std::bit_ceil(min_);
-  return power <= max_ ? std::optional(static_cast<uint32_t>(power)) : std::nullopt;
+  const bool is_certain = power == min_ || max_ == kUnbounded;
+  return is_certain ? std::optional(static_cast<uint32_t>(power)) : std::nullopt;
 }
+
+std::string BlockGuess::range() const { return min_ > max_ ? "none" : fmt::format("{}..{}", min_, max_); }
 
 }  // namespace megamoe

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "formats/model_config.hpp"
@@ -32,18 +32,21 @@ Result<WeightForm> weight_form(const ProjectionTensors& part, ExpertStorage stor
 /// Shape that the scale tensor of a weight must have; empty for bf16.
 std::vector<uint64_t> scale_shape(const WeightForm& form, ExpertStorage storage, ScaleBlock block);
 
-/// The block of one axis, narrowed by every (extent, number of scales) seen. Blocks are powers of two unless a config
-/// says otherwise; extents with one scale accept every block that covers them.
+/// The block of one axis, narrowed by every (extent, number of scales) seen. Only a power of two that is also the
+/// smallest block possible is believed: 192 rows under 2 scales may be blocks of 96 or of 128, and a wrong choice would
+/// show nowhere. Where every extent has a single scale, all blocks that cover it mean the same.
 class BlockGuess {
  public:
   /// Narrows the guess so that ceil(extent / block) == num_scales.
   void narrow(uint64_t extent, uint64_t num_scales);
-  /// The smallest power of two that is left, if any.
   std::optional<uint32_t> block() const;
+  /// The blocks that are left, for messages: "48..71", "none".
+  std::string range() const;
 
  private:
+  static constexpr uint64_t kUnbounded = uint64_t{1} << 31;
   uint64_t min_ = 1;
-  uint64_t max_ = uint64_t{1} << 31;
+  uint64_t max_ = kUnbounded;
 };
 
 }  // namespace megamoe
