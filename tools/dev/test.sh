@@ -82,18 +82,21 @@ step_tsan() { TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 sanitized_tes
 
 # Each libFuzzer target for a short while from its seeds; what it finds stays in the build folder.
 step_fuzz() {
-  local target name corpus
+  local target name folder=build/cpu-fuzz
   configure cpu-fuzz -DMM_BUILD_TESTS=OFF
   build_targets cpu-fuzz tests/fuzz/all
-  compgen -G 'build/cpu-fuzz/bin/fuzz_*' >/dev/null || fail "the fuzz build must give bin/fuzz_* (got none)"
-  for target in build/cpu-fuzz/bin/fuzz_*; do
+  compgen -G "$folder/bin/fuzz_*" >/dev/null || fail "the fuzz build must give bin/fuzz_* (got none)"
+  for target in "$folder"/bin/fuzz_*; do
     name="$(basename "$target")"
-    corpus="build/cpu-fuzz/corpus/$name"
-    mkdir -p "$corpus"
-    local seeds=()
-    [ ! -d "tests/fuzz/corpus/$name" ] || seeds=("tests/fuzz/corpus/$name")
-    "$target" -max_total_time="$kFuzzSeconds" -timeout=10 -print_final_stats=1 -verbosity=0 \
-      -artifact_prefix="build/cpu-fuzz/$name-" "$corpus" "${seeds[@]}"
+    mkdir -p "$folder/corpus/$name"
+    say "-- $name, $kFuzzSeconds s"
+    "$target" -max_total_time="$kFuzzSeconds" -timeout=10 -verbosity=0 -print_final_stats=1 \
+      -artifact_prefix="$folder/$name-" "$folder/corpus/$name" "tests/fuzz/seeds/${name#fuzz_}" \
+      >"$folder/$name.log" 2>&1 || {
+      tail -n 40 "$folder/$name.log"
+      fail "$name found an input that breaks its rule; it stands in $folder/$name-*"
+    }
+    grep -E 'number_of_executed_units|new_units_added|peak_rss' "$folder/$name.log"
   done
 }
 
