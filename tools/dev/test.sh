@@ -3,8 +3,9 @@
 # Steps in the order they run: cheap verdicts first, then the release build that later steps reuse.
 readonly kSteps="format build house_rules unit cases mpi install asan tsan fuzz tidy"
 readonly kFuzzSeconds=15
-# What the sanitizer builds cover: the folders of tests/ that exercise shared memory and raw bytes.
-readonly kSanitizedFolders="flow formats cpu_kernels cpu c_api"
+# What the sanitizer builds cover: the folders of tests/ that exercise raw bytes, and those that share memory.
+readonly kAsanFolders="flow formats cpu_kernels c_api"
+readonly kTsanFolders="flow c_api"
 
 step_format() { check_format; }
 
@@ -52,22 +53,23 @@ step_install() {
   "$work/minimal_c"
 }
 
-# sanitized_tests PRESET: builds and runs the test folders of kSanitizedFolders.
+# sanitized_tests PRESET FOLDER...: builds and runs the tests of these folders of tests/.
 sanitized_tests() {
   local preset="$1" folder targets=()
+  shift
   configure "$preset" -DMM_BUILD_CLI=OFF
-  for folder in $kSanitizedFolders; do
-    [ -d "build/$preset/tests/$folder" ] || fail "tests/$folder must exist for $preset (got none); edit kSanitizedFolders"
+  for folder in "$@"; do
+    [ -d "build/$preset/tests/$folder" ] || fail "tests/$folder must exist (got none); edit the list in tools/dev/test.sh"
     targets+=("tests/$folder/all")
   done
   without_aslr build_targets "$preset" "${targets[@]}"
-  for folder in $kSanitizedFolders; do
+  for folder in "$@"; do
     without_aslr ctest --test-dir "build/$preset/tests/$folder" --output-on-failure --no-tests=error \
       --parallel "$(num_jobs)"
   done
 }
 
-# ThreadSanitizer of GCC 12 cannot map its shadow under the largest address randomisation of new kernels.
+# The sanitizers of GCC 12 and clang 14 cannot map their shadow under the widest address randomisation of new kernels.
 without_aslr() {
   if setarch "$(uname -m)" -R true 2>/dev/null; then
     ( export -f build_targets num_jobs; setarch "$(uname -m)" -R bash -c '"$@"' bash "$@" )
@@ -76,9 +78,10 @@ without_aslr() {
   fi
 }
 
-step_asan() { ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 sanitized_tests cpu-asan; }
+# shellcheck disable=SC2086  # lists of words
+step_asan() { ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 sanitized_tests cpu-asan $kAsanFolders; }
 
-step_tsan() { TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 sanitized_tests cpu-tsan; }
+step_tsan() { TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 sanitized_tests cpu-tsan $kTsanFolders; }
 
 # Each libFuzzer target for a short while from its seeds; what it finds stays in the build folder.
 step_fuzz() {
@@ -90,7 +93,7 @@ step_fuzz() {
     name="$(basename "$target")"
     mkdir -p "$folder/corpus/$name"
     say "-- $name, $kFuzzSeconds s"
-    "$target" -max_total_time="$kFuzzSeconds" -timeout=10 -verbosity=0 -print_final_stats=1 \
+    without_aslr "$target" -max_total_time="$kFuzzSeconds" -timeout=10 -verbosity=0 -print_final_stats=1 \
       -artifact_prefix="$folder/$name-" "$folder/corpus/$name" "tests/fuzz/seeds/${name#fuzz_}" \
       >"$folder/$name.log" 2>&1 || {
       tail -n 40 "$folder/$name.log"
