@@ -168,7 +168,6 @@ void round_row(const float* __restrict values, uint32_t num_cols, uint16_t* __re
   for (uint32_t i = 0; i < num_cols; ++i) rounded[i] = bf16_from_float(values[i]);
 }
 
-/// Without a bias nothing is added.
 void store_partial(const float* __restrict totals, const float* __restrict bias, uint32_t num_cols, float router_weight,
                    flow::RouterWeightRule rule, uint16_t* __restrict partial) {
   if (bias == nullptr) return round_row(totals, num_cols, partial);

@@ -94,7 +94,7 @@ struct Kernels {
   /// One BF16 row [hidden] to codes [hidden] and scales [ceil(hidden / 128)].
   void (*quantise_row)(const uint16_t* x, uint32_t hidden, flow::ScaleRule rule, uint8_t* codes, float* scales);
   void (*activate_group)(const ActivateArgs& args);
-  /// gemm2's epilogue: BF16 partials of `num_cols` columns; bias may be null.
+  /// gemm2's epilogue: BF16 partials of `num_cols` columns; with a null bias nothing is added.
   void (*store_partial)(const float* totals, const float* bias, uint32_t num_cols, float router_weight,
                         flow::RouterWeightRule rule, uint16_t* partial);
   /// One token's output row [num_cols]: partials[i] is the i-th valid one, weights[i] its router weight.
