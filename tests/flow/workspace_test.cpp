@@ -73,7 +73,7 @@ TEST(MemoryDoc, IsWhatTheFieldTableSays) {
   std::ifstream file(MM_SOURCE_DIR "/docs/memory.md");
   std::stringstream text;
   text << file.rdbuf();
-  EXPECT_EQ(text.str(), internal::memory_markdown()) << "write it anew: megamoe plan --memory-doc > docs/memory.md";
+  EXPECT_EQ(text.str(), internal::memory_markdown()) << "write it anew: megamoe info --memory-doc > docs/memory.md";
 }
 
 TEST(ShapeWords, ReadLikeAShape) {

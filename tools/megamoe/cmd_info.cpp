@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
+#include "host/describe.hpp"
 #include "machine.hpp"
 #include "options.hpp"
 #include "processes.hpp"
@@ -85,14 +86,19 @@ Exit info(OutputForm form) {
   return Exit::ok;
 }
 
+/// The document is text whatever the form: it is made to be committed.
+Exit memory_doc_text() {
+  print_text(internal::memory_markdown());
+  return Exit::ok;
+}
+
 }  // namespace
 
-void add_info(CLI::App& app, Action& chosen) {
-  CLI::App* info_app = app.add_subcommand("info", "Show the CPU, its instruction sets, GPUs, MPI and this build");
-  info_app->footer(std::string{kFooter});
+void add_info(CommandLine& line) {
   const auto form = std::make_shared<OutputForm>(OutputForm::text);
-  add_json(*info_app, *form);
-  info_app->callback([form, &chosen] { chosen = [form] { return info(*form); }; });
+  Command command = line.add_command("info", "Show the CPU, its instruction sets, GPUs, MPI and this build", kFooter,
+                                     [form] { return info(*form); });
+  add_json(command, *form);
 }
 
 }  // namespace megamoe::cli
