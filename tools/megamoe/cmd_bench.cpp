@@ -120,41 +120,58 @@ Exit bench(const BenchOptions& options) {
   return Exit::ok;
 }
 
+/// What is measured.
+void add_workload(Command& command, BenchRequest& request) {
+  add_parsed(command,
+             {.name = "--shape",
+              .value = "SHAPE",
+              .help = shape_names() + " or H,I,E,k: hidden, intermediate, experts, choices per token",
+              .presence = Presence::required},
+             request.shape, parse_shape);
+  add_whole_list(command, {.name = "--tokens", .value = "N,N,...", .help = "tokens per rank (default 1,16,256)"},
+                 request.tokens, {.min = 0, .max = 1 << 20});
+  add_whole(command, {.name = "--ranks", .value = "N", .help = "ranks of the group, 1 to 64 (default 1)"},
+            request.num_ranks, kRanks);
+  add_whole(command, {.name = "--one-rank-of", .value = "N", .help = "play one rank of a group of N alone (see below)"},
+            request.one_rank_of, {.min = 1, .max = 1024});
+  add_parsed(command,
+             {.name = "--format",
+              .value = "NAME,...",
+              .help = "fp8, mxfp4, bf16 or several with commas: how weights are stored (default fp8)"},
+             request.formats, parse_format_list);
+  add_parsed(command,
+             {.name = "--routing",
+              .value = "HOW",
+              .help = "uniform (default), zipf:S, or file:PATH with ids: .json {\"topk_idx\": [[3,7],[0,-1]]} or "
+                      "safetensors"},
+             request.routing, parse_bench_routing);
+}
+
+/// How long it is measured.
+void add_clock(Command& command, BenchRequest& request) {
+  add_whole(command, {.name = "--repeat", .value = "N", .help = "time at least N calls (default 5)"}, request.num_calls,
+            kCalls);
+  add_whole(command, {.name = "--warmup", .value = "N", .help = "calls before the clock starts (default 2)"},
+            request.num_warmup_calls, {.min = 0, .max = kCalls.max});
+  const auto parse_seconds = [](std::string_view text) { return parse_real("--min-time", text, 0); };
+  add_parsed(
+      command,
+      {.name = "--min-time", .value = "SECONDS", .help = "keep calling for at least this many seconds (default 0.5)"},
+      request.min_seconds, parse_seconds);
+}
+
 }  // namespace
 
-void add_bench(CLI::App& app, Action& chosen) {
-  CLI::App* bench_app =
-      app.add_subcommand("bench", "Time a layer with synthetic weights and compare with this machine's ceilings");
-  bench_app->footer(std::string{kFooter});
+void add_bench(CommandLine& line) {
   const auto options = std::make_shared<BenchOptions>();
-  BenchRequest& request = options->request;
-  add_parsed(*bench_app, "--shape", request.shape, parse_shape,
-             shape_names() + " or H,I,E,k: hidden, intermediate, experts, choices per token")
-      ->type_name("SHAPE")
-      ->required();
-  add_whole_list(*bench_app, "--tokens", request.tokens, {.min = 0, .max = 1 << 20},
-                 "tokens per rank (default 1,16,256)");
-  add_ranks(*bench_app, request.num_ranks);
-  add_whole(*bench_app, "--one-rank-of", request.one_rank_of, {.min = 1, .max = 1024},
-            "play one rank of a group of N alone (see below)");
-  add_parsed(*bench_app, "--format", request.formats, parse_format_list,
-             "fp8, mxfp4, bf16 or several with commas: how weights are stored (default fp8)")
-      ->type_name("NAME,...");
-  add_parsed(*bench_app, "--routing", request.routing, parse_bench_routing,
-             "uniform (default), zipf:S, or file:PATH: ids from .json {\"topk_idx\": [[3,7],[0,-1]]} or safetensors")
-      ->type_name("HOW");
-  add_backend(*bench_app, request.backend);
-  add_whole(*bench_app, "--repeat", request.num_calls, {.min = 1, .max = 1'000'000},
-            "time at least N calls (default 5)");
-  add_whole(*bench_app, "--warmup", request.num_warmup_calls, {.min = 0, .max = 1'000'000},
-            "calls before the clock starts (default 2)");
-  const auto parse_seconds = [](std::string_view text) { return parse_real("--min-time", text, 0); };
-  add_parsed(*bench_app, "--min-time", request.min_seconds, parse_seconds,
-             "keep calling for at least this many seconds (default 0.5)")
-      ->type_name("SECONDS");
-  add_tuning(*bench_app, request.tuning);
-  add_json(*bench_app, options->form);
-  bench_app->callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
+  Command command =
+      line.add_command("bench", "Time a layer with synthetic weights and compare with this machine's ceilings", kFooter,
+                       [options] { return bench(*options); });
+  add_workload(command, options->request);
+  add_clock(command, options->request);
+  add_backend(command, options->request.backend);
+  add_tuning(command, options->request.tuning);
+  add_json(command, options->form);
 }
 
 }  // namespace megamoe::cli

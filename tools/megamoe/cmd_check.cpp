@@ -128,19 +128,24 @@ Exit check(const CheckOptions& options) {
 
 }  // namespace
 
-void add_check(CLI::App& app, Action& chosen) {
-  CLI::App* check_app = app.add_subcommand("check", "Run the case table and judge every row against an FP64 reference");
-  check_app->footer(std::string{kFooter});
+void add_check(CommandLine& line) {
   const auto options = std::make_shared<CheckOptions>();
-  add_backend(*check_app, options->backend);
-  add_parsed(*check_app, "--suite", options->suite, parse_suite,
-             "quick: one case of every kind, seconds (default); full: everything, minutes")
-      ->type_name("NAME");
-  check_app->add_option("--filter", options->filter, "only cases whose name contains this")->type_name("TEXT");
-  check_app->add_flag_callback(
-      "--list", [options] { options->listing = Listing::on; }, "print the names of the cases and run nothing");
-  add_json(*check_app, options->form);
-  check_app->callback([options, &chosen] { chosen = [options] { return check(*options); }; });
+  Command command = line.add_command("check", "Run the case table and judge every row against an FP64 reference",
+                                     kFooter, [options] { return check(*options); });
+  add_backend(command, options->backend);
+  add_parsed(command,
+             {.name = "--suite",
+              .value = "NAME",
+              .help = "quick: one case of every kind, seconds (default); full: everything, minutes"},
+             options->suite, parse_suite);
+  command.add({.name = "--filter", .value = "TEXT", .help = "only cases whose name contains this"},
+              [options](std::string_view text) -> Status {
+                options->filter = text;
+                return {};
+              });
+  command.add_flag("--list", "print the names of the cases and run nothing",
+                   [options] { options->listing = Listing::on; });
+  add_json(command, options->form);
 }
 
 }  // namespace megamoe::cli

@@ -117,15 +117,18 @@ Exit demo(const DemoOptions& options) {
 
 }  // namespace
 
-void add_demo(CLI::App& app, Action& chosen) {
-  CLI::App* demo_app = app.add_subcommand(
-      "demo", "Run a trained MoE layer on real text over four ranks, in FP8 and MXFP4, and check it");
-  demo_app->footer(std::string{kFooter});
+void add_demo(CommandLine& line) {
   const auto options = std::make_shared<DemoOptions>();
-  add_path(*demo_app, "--data", options->data, "folder of the tiny model (default: data/tiny-moe of the project)");
-  add_whole(*demo_app, "--ranks", options->num_ranks, {.min = 1, .max = 64}, "ranks of the group (default 4)");
-  add_json(*demo_app, options->form);
-  demo_app->callback([options, &chosen] { chosen = [options] { return demo(*options); }; });
+  Command command =
+      line.add_command("demo", "Run a trained MoE layer on real text over four ranks, in FP8 and MXFP4, and check it",
+                       kFooter, [options] { return demo(*options); });
+  add_path(
+      command,
+      {.name = "--data", .value = "PATH", .help = "folder of the tiny model (default: data/tiny-moe of the project)"},
+      options->data);
+  add_whole(command, {.name = "--ranks", .value = "N", .help = "ranks of the group (default 4)"}, options->num_ranks,
+            kRanks);
+  add_json(command, options->form);
 }
 
 }  // namespace megamoe::cli

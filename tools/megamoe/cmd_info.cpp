@@ -92,13 +92,23 @@ Exit memory_doc_text() {
   return Exit::ok;
 }
 
+enum class Topic : uint8_t { machine, memory_doc };
+
+struct InfoOptions {
+  Topic topic = Topic::machine;
+  OutputForm form = OutputForm::text;
+};
+
 }  // namespace
 
 void add_info(CommandLine& line) {
-  const auto form = std::make_shared<OutputForm>(OutputForm::text);
-  Command command = line.add_command("info", "Show the CPU, its instruction sets, GPUs, MPI and this build", kFooter,
-                                     [form] { return info(*form); });
-  add_json(command, *form);
+  const auto options = std::make_shared<InfoOptions>();
+  Command command = line.add_command(
+      "info", "Show the CPU, its instruction sets, GPUs, MPI and this build", kFooter,
+      [options] { return options->topic == Topic::memory_doc ? memory_doc_text() : info(options->form); });
+  command.add_flag("--memory-doc", "print docs/memory.md, made from the table of workspace fields, instead",
+                   [options] { options->topic = Topic::memory_doc; });
+  add_json(command, options->form);
 }
 
 }  // namespace megamoe::cli

@@ -81,16 +81,18 @@ Exit inspect(const InspectOptions& options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Action& chosen) {
-  CLI::App* inspect_app =
-      app.add_subcommand("inspect", "List the MoE layers of a checkpoint: shapes, formats, names, and what is missing");
-  inspect_app->footer(std::string{kFooter});
+void add_inspect(CommandLine& line) {
   const auto options = std::make_shared<InspectOptions>();
-  add_path(*inspect_app, "FILE", options->path,
-           "a .safetensors file, a model.safetensors.index.json, or a folder that holds either")
-      ->required();
-  add_json(*inspect_app, options->form);
-  inspect_app->callback([options, &chosen] { chosen = [options] { return inspect(*options); }; });
+  Command command =
+      line.add_command("inspect", "List the MoE layers of a checkpoint: shapes, formats, names, and what is missing",
+                       kFooter, [options] { return inspect(*options); });
+  add_path(command,
+           {.name = "FILE",
+            .value = "PATH",
+            .help = "a .safetensors file, a model.safetensors.index.json, or a folder that holds either",
+            .presence = Presence::required},
+           options->path);
+  add_json(command, options->form);
 }
 
 }  // namespace megamoe::cli

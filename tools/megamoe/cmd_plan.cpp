@@ -89,26 +89,31 @@ Exit make_plan(PlanOptions options) {
 
 }  // namespace
 
-void add_plan(CLI::App& app, Action& chosen) {
-  CLI::App* plan_app =
-      app.add_subcommand("plan", "Print the tiles of a layer and the bytes of every buffer, allocating nothing");
-  plan_app->footer(std::string{kFooter});
+void add_plan(CommandLine& line) {
   const auto options = std::make_shared<PlanOptions>();
   LayerConfig& config = options->config;
-  add_parsed(*plan_app, "--shape", options->shape, parse_shape,
-             shape_names() + " or H,I,E,k: hidden, intermediate, experts, choices per token")
-      ->type_name("SHAPE")
-      ->required();
-  add_ranks(*plan_app, options->num_ranks);
-  add_whole(*plan_app, "--max-tokens", config.max_tokens_per_rank, {.min = 1, .max = 1 << 24},
-            "most tokens that one rank brings to one call")
-      ->required();
-  add_whole(*plan_app, "--shared-experts", config.shape.num_shared_experts, {.min = 0, .max = 64},
-            "experts that every token visits (default 0)");
-  add_backend(*plan_app, config.backend);
-  add_tuning(*plan_app, config.tuning);
-  add_json(*plan_app, options->form);
-  plan_app->callback([options, &chosen] { chosen = [options] { return make_plan(*options); }; });
+  Command command =
+      line.add_command("plan", "Print the tiles of a layer and the bytes of every buffer, allocating nothing", kFooter,
+                       [options] { return make_plan(*options); });
+  add_parsed(command,
+             {.name = "--shape",
+              .value = "SHAPE",
+              .help = shape_names() + " or H,I,E,k: hidden, intermediate, experts, choices per token",
+              .presence = Presence::required},
+             options->shape, parse_shape);
+  add_whole(command, {.name = "--ranks", .value = "N", .help = "ranks of the group, 1 to 64 (default 1)"},
+            options->num_ranks, kRanks);
+  add_whole(command,
+            {.name = "--max-tokens",
+             .value = "N",
+             .help = "most tokens that one rank brings to one call",
+             .presence = Presence::required},
+            config.max_tokens_per_rank, {.min = 1, .max = 1 << 24});
+  add_whole(command, {.name = "--shared-experts", .value = "N", .help = "experts that every token visits (default 0)"},
+            config.shape.num_shared_experts, {.min = 0, .max = 64});
+  add_backend(command, config.backend);
+  add_tuning(command, config.tuning);
+  add_json(command, options->form);
 }
 
 }  // namespace megamoe::cli

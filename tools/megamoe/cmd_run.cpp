@@ -35,7 +35,6 @@ Examples:
 
 struct RunOptions {
   RunRequest request;
-  uint32_t num_ranks = 1;
   OutputForm form = OutputForm::text;
 };
 
@@ -57,49 +56,70 @@ Exit run(const RunOptions& options) {
   return report->ok() ? Exit::ok : Exit::failed;
 }
 
+/// Which layer and which tokens.
+void add_inputs(Command& command, RunRequest& request) {
+  add_path(command,
+           {.name = "--model",
+            .value = "PATH",
+            .help = "a .safetensors file, a model.safetensors.index.json, or a folder that holds either",
+            .presence = Presence::required},
+           request.model);
+  add_whole(
+      command,
+      {.name = "--layer", .value = "N", .help = "number of the layer, as in the file", .presence = Presence::required},
+      request.layer_idx, {.min = 0, .max = 100'000});
+  add_path(command,
+           {.name = "--tokens",
+            .value = "PATH",
+            .help = "a safetensors file with the token rows (see below)",
+            .presence = Presence::required},
+           request.tokens);
+  add_parsed(command,
+             {.name = "--format",
+              .value = "NAME",
+              .help = "fp8|mxfp4|bf16: refuse a model whose routed experts are stored otherwise"},
+             request.format, parse_format);
+  add_parsed(command,
+             {.name = "--shared", .value = "on|off", .help = "run the layer's shared experts too (default off)"},
+             request.shared, parse_shared);
+}
+
 }  // namespace
 
-void add_run(CLI::App& app, Action& chosen) {
-  CLI::App* run_app = app.add_subcommand("run", "Run one MoE layer of a checkpoint on tokens from a file");
-  run_app->footer(std::string{kFooter});
+void add_run(CommandLine& line) {
   const auto options = std::make_shared<RunOptions>();
   RunRequest& request = options->request;
-  add_path(*run_app, "--model", request.model,
-           "a .safetensors file, a model.safetensors.index.json, or a folder that holds either")
-      ->required();
-  add_whole(*run_app, "--layer", request.layer_idx, {.min = 0, .max = 100'000}, "number of the layer, as in the file")
-      ->required();
-  add_path(*run_app, "--tokens", request.tokens, "a safetensors file with the token rows (see below)")->required();
-  CLI::Option* ranks = add_ranks(*run_app, options->num_ranks);
-  add_backend(*run_app, request.backend);
-  const auto parse_expected = [](std::string_view text) -> Result<std::optional<WeightFormat>> {
-    const Result<WeightFormat> format = parse_format(text);
-    if (!format) return format.status();
-    return std::optional(*format);
-  };
-  add_parsed(*run_app, "--format", request.format, parse_expected,
-             "fp8|mxfp4|bf16: refuse a model whose routed experts are stored otherwise")
-      ->type_name("NAME");
-  add_parsed(*run_app, "--group", request.group, parse_group,
-             "threads: all ranks in this process (default); mpi: one rank per process of mpirun")
-      ->type_name("NAME");
-  add_whole_list(*run_app, "--split", request.split, {}, "tokens of each rank (default: even shares)");
-  add_parsed(*run_app, "--shared", request.shared, parse_shared,
-             "on|off: run the layer's shared experts too (default off)")
-      ->type_name("on|off");
-  run_app->add_flag_callback(
-      "--check", [&request] { request.checking = Checking::on; }, "compare the output and fail if it is wrong");
-  add_path(*run_app, "--out", request.out,
-           "write the output rows as layers.N.y, BF16 [T, H], to this safetensors file");
-  add_whole(*run_app, "--repeat", request.num_calls, {.min = 1, .max = 1'000'000},
-            "calls to make and time (default 3)");
-  add_timeout(*run_app, request.timeout);
-  add_tuning(*run_app, request.tuning);
-  add_json(*run_app, options->form);
-  run_app->callback([options, ranks, &chosen] {
-    if (ranks->count() > 0) options->request.num_ranks = options->num_ranks;
-    chosen = [options] { return run(*options); };
-  });
+  Command command = line.add_command("run", "Run one MoE layer of a checkpoint on tokens from a file", kFooter,
+                                     [options] { return run(*options); });
+  add_inputs(command, request);
+  add_parsed(command,
+             {.name = "--ranks",
+              .value = "N",
+              .help = "ranks of the group, 1 to 64 (default 1; with --group mpi the number of processes)"},
+             request.num_ranks, whole("--ranks", kRanks));
+  add_parsed(command,
+             {.name = "--group",
+              .value = "NAME",
+              .help = "threads: all ranks in this process (default); mpi: one rank per process of mpirun"},
+             request.group, parse_group);
+  add_whole_list(command, {.name = "--split", .value = "N,N,...", .help = "tokens of each rank (default: even shares)"},
+                 request.split, {});
+  add_backend(command, request.backend);
+  command.add_flag("--check", "compare the output and fail if it is wrong",
+                   [&request] { request.checking = Checking::on; });
+  add_path(command,
+           {.name = "--out",
+            .value = "PATH",
+            .help = "write the output rows as layers.N.y, BF16 [T, H], to this safetensors file"},
+           request.out);
+  add_whole(command, {.name = "--repeat", .value = "N", .help = "calls to make and time (default 3)"},
+            request.num_calls, kCalls);
+  add_parsed(
+      command,
+      {.name = "--timeout-ms", .value = "MS", .help = "longest wait for another rank, in milliseconds (default 60000)"},
+      request.timeout, parse_timeout_ms);
+  add_tuning(command, request.tuning);
+  add_json(command, options->form);
 }
 
 }  // namespace megamoe::cli

@@ -1,23 +1,17 @@
 #pragma once
 
-// The subcommands. Each declares its options on `app` and, when it is the one that was called, leaves in `chosen` what
-// to do; main() runs that after the whole command line has been read.
+// The subcommands. Each declares its options and what it does when it is called.
 
-#include <CLI/CLI.hpp>
-#include <functional>
-
-#include "console.hpp"
+#include "command_line.hpp"
 
 namespace megamoe::cli {
 
-using Action = std::function<Exit()>;
-
-void add_info(CLI::App& app, Action& chosen);
-void add_inspect(CLI::App& app, Action& chosen);
-void add_plan(CLI::App& app, Action& chosen);
-void add_run(CLI::App& app, Action& chosen);
-void add_check(CLI::App& app, Action& chosen);
-void add_bench(CLI::App& app, Action& chosen);
-void add_demo(CLI::App& app, Action& chosen);
+void add_info(CommandLine& line);
+void add_inspect(CommandLine& line);
+void add_plan(CommandLine& line);
+void add_run(CommandLine& line);
+void add_check(CommandLine& line);
+void add_bench(CommandLine& line);
+void add_demo(CommandLine& line);
 
 }  // namespace megamoe::cli
