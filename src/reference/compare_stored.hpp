@@ -9,10 +9,10 @@
 
 namespace megamoe {
 
-/// Bounds for ||y - stored|| / ||stored|| per row. FP8 activations and FP8 intermediates each carry a relative error of
-/// about 2.5 %, independent per element, so a row is off by 3 to 4 %; no row of the tiny model reaches 8 %.
+/// Bounds for ||y - stored|| / ||stored|| per row. Codes of e4m3 are off by 2.6 % each, in the input and again in the
+/// intermediate; of that, trained weights let through about 2 % of a row of the tiny model, 5.5 % of its worst one.
 inline constexpr double kMaxStoredRowError = 0.08;
-inline constexpr double kMaxStoredMedianError = 0.045;
+inline constexpr double kMaxStoredMedianError = 0.03;
 
 struct StoredComparison {
   uint32_t num_rows = 0;

@@ -225,7 +225,8 @@ TEST(SyntheticBatch, Fp8InputsCarryNanAsCodeAndAsScale) {
   spec.type = InputType::fp8_e8m0_scales;
   spec.specials = {{0, SpecialValue::nan}, {1, SpecialValue::nan_scale}};
   const SyntheticBatch batch(spec, 2);
-  const auto& x = std::get<Fp8Activations>(batch.all().x);
+  const RankInput input = batch.all();
+  const auto& x = std::get<Fp8Activations>(input.x);
   EXPECT_TRUE(std::isnan(e4m3_to_float(x.values[5].bits)));
   EXPECT_EQ(std::get<std::span<const E8m0>>(x.scales)[2].bits, 255);
 }

@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"Ids", [](Call& c) { c.num_ids = 5; }, "topk_ids must have 6 values (got 5); size it num_tokens * top_k"},
         Fault{"Weights", [](Call& c) { c.num_weights = 7; },
               "topk_weights must have 6 values (got 7); size it num_tokens * top_k"}),
-    [](const ::testing::TestParamInfo<Fault>& info) { return info.param.name; });
+    [](const ::testing::TestParamInfo<Fault>& instance) { return instance.param.name; });
 
 }  // namespace
 }  // namespace megamoe
