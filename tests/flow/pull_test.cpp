@@ -26,8 +26,7 @@ std::vector<PullSource> take_turns(const std::vector<uint32_t>& counts, uint32_t
 void expect_same_order(const std::vector<uint32_t>& counts, uint32_t first_rank) {
   const auto wanted = take_turns(counts, first_rank);
   for (uint32_t place = 0; place < wanted.size(); ++place) {
-    const PullSource got =
-        pull_source(counts.data(), static_cast<uint32_t>(counts.size()), Rank{first_rank}, place);
+    const PullSource got = pull_source(counts.data(), static_cast<uint32_t>(counts.size()), Rank{first_rank}, place);
     ASSERT_EQ(num(got.rank), num(wanted[place].rank)) << "place " << place;
     ASSERT_EQ(got.list_idx, wanted[place].list_idx) << "place " << place;
   }
