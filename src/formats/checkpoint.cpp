@@ -19,8 +19,7 @@ Result<std::optional<ModelConfig>> read_config(const std::string& folder) {
   if (!std::filesystem::exists(path, failure)) return std::optional<ModelConfig>();
   const Result<MappedFile> file = MappedFile::open(path);
   if (!file.ok()) return file.status();
-  const std::span<const std::byte> bytes = file->bytes();
-  Result<ModelConfig> config = parse_model_config({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  Result<ModelConfig> config = parse_model_config(file->text(), path);
   if (!config.ok()) return config.status();
   return std::optional<ModelConfig>(*std::move(config));
 }

@@ -2,8 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include "formats/quote.hpp"
 #include "formats/router_survey.hpp"
-#include "formats/strict_json.hpp"
 #include "formats/weight_form.hpp"
 #include "host/errors.hpp"
 

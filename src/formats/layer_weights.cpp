@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "formats/strict_json.hpp"
+#include "formats/quote.hpp"
 #include "formats/tensor_values.hpp"
 #include "formats/weight_form.hpp"
 #include "host/errors.hpp"

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "megamoe/status.hpp"
 
@@ -18,6 +19,7 @@ class MappedFile {
   static Result<MappedFile> open(const std::string& path);
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
 
   MappedFile(MappedFile&& other) noexcept : bytes_(other.bytes_) { other.bytes_ = {}; }
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -1,8 +1,8 @@
 #include "formats/model_config.hpp"
 
 #include <array>
-#include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "formats/strict_json.hpp"
 #include "host/errors.hpp"

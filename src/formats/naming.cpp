@@ -4,7 +4,7 @@
 #include <charconv>
 #include <map>
 
-#include "formats/strict_json.hpp"
+#include "formats/quote.hpp"
 #include "host/errors.hpp"
 
 namespace megamoe {

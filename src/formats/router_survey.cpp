@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "formats/strict_json.hpp"
+#include "formats/quote.hpp"
 #include "host/errors.hpp"
 
 namespace megamoe {

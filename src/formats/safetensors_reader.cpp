@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "formats/mapped_file.hpp"
+#include "formats/quote.hpp"
 #include "formats/safetensors.hpp"
 #include "formats/strict_json.hpp"
 #include "host/errors.hpp"

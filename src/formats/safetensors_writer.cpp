@@ -6,8 +6,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "formats/quote.hpp"
 #include "formats/safetensors.hpp"
 #include "formats/strict_json.hpp"
 #include "host/errors.hpp"

@@ -1,29 +1,15 @@
 #include "formats/strict_json.hpp"
 
+#include <nlohmann/json.hpp>
 #include <vector>
 
-#include "formats/mapped_file.hpp"
+#include "formats/quote.hpp"
 #include "host/errors.hpp"
 
 namespace megamoe {
 namespace {
 
 using nlohmann::json;
-
-std::string printable(std::string_view text) {
-  constexpr size_t kMaxShown = 120;
-  std::string out;
-  for (const char c : text.substr(0, kMaxShown)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte >= 0x7F) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  if (text.size() > kMaxShown) out += "...";
-  return out;
-}
 
 /// Builds the document event by event, so that the first broken rule stops the parser.
 class StrictBuilder final : public nlohmann::json_sax<json> {
@@ -122,15 +108,6 @@ Result<json> parse_strict_json(std::string_view text, std::string_view origin) {
   }
   return root;
 }
-
-Result<json> read_strict_json(const std::string& path) {
-  const Result<MappedFile> file = MappedFile::open(path);
-  if (!file.ok()) return file.status();
-  const std::span<const std::byte> bytes = file->bytes();
-  return parse_strict_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
-}
-
-std::string quote_name(std::string_view name) { return fmt::format("'{}'", printable(name)); }
 
 std::string shown(const json& value) {
   return printable(value.dump(-1, ' ', true, nlohmann::detail::error_handler_t::replace));

@@ -3,7 +3,7 @@
 // JSON from files that nobody vouches for: duplicate keys, deep nesting and floods of values are errors.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -20,13 +20,7 @@ inline constexpr uint64_t kMaxJsonBytes = uint64_t{100} << 20;
 /// Errors: invalid_file (syntax, not UTF-8, duplicate key, nesting, number of values, length, top level).
 Result<nlohmann::json> parse_strict_json(std::string_view text, std::string_view origin);
 
-/// parse_strict_json of a whole file. Errors: not_found too.
-Result<nlohmann::json> read_strict_json(const std::string& path);
-
-/// A name from a file, as a message may show it: quoted, control bytes escaped, shortened.
-std::string quote_name(std::string_view name);
-
-/// A JSON value, as a message may show it: like quote_name(), without the quotes.
+/// A JSON value, as a message may show it: printable().
 std::string shown(const nlohmann::json& value);
 
 }  // namespace megamoe

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
 #include "formats/mapped_file.hpp"
+#include "formats/quote.hpp"
 #include "formats/strict_json.hpp"
 #include "host/errors.hpp"
 
@@ -93,8 +95,7 @@ Status TensorStore::add(Result<SafeTensors> shard) {
 Status TensorStore::open_index(const std::string& path) {
   const Result<MappedFile> file = MappedFile::open(path);
   if (!file.ok()) return file.status();
-  const std::span<const std::byte> bytes = file->bytes();
-  const Result<ShardIndex> index = parse_shard_index({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  const Result<ShardIndex> index = parse_shard_index(file->text(), path);
   if (!index.ok()) return index.status();
 
   for (const std::string& shard : index->shards) {

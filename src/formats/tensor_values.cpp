@@ -1,7 +1,7 @@
 #include "formats/tensor_values.hpp"
 
 #include "formats/bf16.hpp"
-#include "formats/strict_json.hpp"
+#include "formats/quote.hpp"
 #include "host/errors.hpp"
 
 namespace megamoe {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "formats/strict_json.hpp"
+#include "formats/quote.hpp"
 #include "host/errors.hpp"
 
 namespace megamoe {
