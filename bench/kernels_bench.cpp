@@ -150,6 +150,15 @@ void store_partial(benchmark::State& state, const Bench& bench) {
   state.SetItemsProcessed(state.iterations() * kNumK);
 }
 
+/// The multiply-add ceiling by the same clock as the other benchmarks: on a busy machine, compare with this one.
+void fma(benchmark::State& state, const Bench& bench) {
+  constexpr uint64_t kNumSteps = 100'000;
+  for (auto _ : state) benchmark::DoNotOptimize(bench.kernels->run_fma_steps(kNumSteps));
+  const double flops = static_cast<double>(kNumSteps * bench.kernels->flops_per_fma_step);
+  state.counters["flops"] =
+      benchmark::Counter(flops * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+
 /// Source bytes of gemm1's matrices per second.
 void pack(benchmark::State& state, WeightFormat format) {
   const LayerShape shape{.hidden = kNumK, .intermediate = 2048, .num_experts = 1, .top_k = 1};
@@ -190,6 +199,7 @@ void add_benchmarks(const Bench& bench) {
           segment_k, num_rows);
     }
   }
+  add("fma/" + isa, fma, bench);
   add("activate_group/" + isa, activate_group, bench);
   add("quantise_row/" + isa, quantise_row, bench);
   add("combine_row/" + isa, combine_row, bench);
