@@ -40,10 +40,10 @@ TEST_P(BadInputs, AreRefusedWithRuleValueAndRemedy) {
 std::vector<BadInput> command_lines() {
   return {
       {"NoCommand", "", "a subcommand must be named", "(got none)", "see `megamoe --help`"},
-      {"UnknownCommand", "launch", "every argument must be one", "launch", "see `megamoe --help`"},
+      {"UnknownCommand", "launch", "a subcommand must be named", "(got launch)", "see `megamoe --help`"},
       {"UnknownOption", "info --verbose", "every argument must be one", "--verbose", "see `megamoe info --help`"},
-      {"PlanWithoutShape", "plan --max-tokens 8", "a required argument", "--shape", "see `megamoe plan --help`"},
-      {"RunWithoutModel", "run --layer 1 --tokens x", "a required argument", "--model", "see `megamoe run --help`"},
+      {"PlanWithoutShape", "plan --max-tokens 8", "every required argument", "--shape", "see `megamoe plan --help`"},
+      {"RunWithoutModel", "run --layer 1 --tokens x", "every required argument", "--model", "see `megamoe run --help`"},
       {"OptionWithoutValue", "bench --shape", "as the help says", "--shape", "see `megamoe bench --help`"},
       {"UnknownShape", "plan --shape v5 --max-tokens 8", "--shape must be one of", "'v5'", "--shape 4096,2048,256,6"},
       {"ShapeOfThree", "plan --shape 64,64,8 --max-tokens 8", "four numbers", "'64,64,8'", "--shape 4096,2048,256,6"},
@@ -81,7 +81,8 @@ std::vector<BadInput> command_lines() {
       {"HiddenNotMultiple", "plan --shape 7100,2048,8,2 --max-tokens 8", "hidden must be a multiple of 16", "7100",
        "pad"},
       {"BlockMNotOffered", "plan --shape v3 --max-tokens 8 --block-m 48", "block_m", "48", ";"},
-      {"TopKAboveExperts", "bench --shape 64,64,2,4 --tokens 1", "top_k", "4", ";"},
+      {"TopKAboveExperts", "bench --shape 64,64,2,4 --tokens 1", "top_k must be at most the 2 experts", "(got 4)",
+       "lower k"},
       {"EmptyDataFolder", "demo --data /nonexistent", "/nonexistent", "got", ";"},
   };
 }
@@ -118,7 +119,7 @@ std::vector<BadInput> files() {
   };
 }
 
-const auto case_name = [](const auto& info) { return info.param.name; };
+const auto case_name = [](const auto& test) { return test.param.name; };
 INSTANTIATE_TEST_SUITE_P(CommandLines, BadInputs, ::testing::ValuesIn(command_lines()), case_name);
 INSTANTIATE_TEST_SUITE_P(Files, BadInputs, ::testing::ValuesIn(files()), case_name);
 

@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"--shape", "--tokens", "--ranks", "--format", "--routing", "zipf:S", "--one-rank-of", "--repeat",
                   "--warmup", "--min-time", "--threads", "--isa", "median", "seconds"}},
         HelpCase{"demo", {"--data", "four", "stored"}}),
-    [](const auto& info) { return info.param.command; });
+    [](const auto& test) { return test.param.command; });
 
 TEST(Help, TopLevelListsEverySubcommand) {
   const auto outcome = call_cli("--help");

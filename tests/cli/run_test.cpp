@@ -64,7 +64,7 @@ TEST_P(TinyModel, SameBitsForUnevenSplitsThreadsAndTiles) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, TinyModel, ::testing::Values("fp8", "mxfp4"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 /// The x of one layer in a file of its own, under its short name.
 void write_x_only(const std::string& path) {

@@ -35,6 +35,10 @@ Result<Ceilings> measure_ceilings(const PlanInfo& plan) {
 /// over E / N experts give every expert as many rows as N ranks over E experts.
 Result<LayerShape> shape_to_run(const BenchRequest& request) {
   LayerShape shape = request.shape.shape;
+  if (shape.top_k > shape.num_experts) {
+    return invalid_argument(fmt::format("top_k must be at most the {} experts of --shape", shape.num_experts),
+                            shape.top_k, "a token's choices differ; lower k or add experts");
+  }
   if (request.one_rank_of == 0) return shape;
   if (request.num_ranks != 1) {
     return invalid_argument("--one-rank-of plays one rank alone, so --ranks must be 1", request.num_ranks,
@@ -182,7 +186,6 @@ Result<std::vector<BenchResult>> bench_layer(const BenchRequest& request) {
       progress.update(i, request.tokens.size());
       Result<BenchResult> result = measure(request, *layer, request.tokens[i]);
       if (!result) return result.status();
-      result->shape_name = request.shape.name;
       result->format = format;
       result->weight_bytes = weights.routed_expert_bytes() * result->num_active_experts;
       result->ceiling_gflops = ceilings->gflops;

@@ -8,6 +8,7 @@
 
 #include "check/shapes.hpp"
 #include "check/synthetic.hpp"
+#include "console.hpp"
 #include "megamoe/megamoe.hpp"
 
 namespace megamoe::cli {
@@ -35,7 +36,6 @@ struct BenchRequest {
 
 /// One measurement.
 struct BenchResult {
-  std::string shape_name;
   LayerShape shape;  ///< as run: with one_rank_of, the experts of one rank
   WeightFormat format = WeightFormat::fp8_block;
   PlanInfo plan;
@@ -48,7 +48,7 @@ struct BenchResult {
   double ceiling_read_gbytes_per_s = 0;
 
   uint32_t num_threads() const { return plan.num_ranks * plan.threads_per_rank; }
-  double median_seconds() const { return call_seconds[call_seconds.size() / 2]; }
+  double median_seconds() const { return median(call_seconds); }
   /// 2 * rows * 3 * hidden * intermediate.
   double flops() const { return 6.0 * static_cast<double>(num_rows) * shape.hidden * shape.intermediate; }
   double gflops() const { return flops() / median_seconds() * 1e-9; }

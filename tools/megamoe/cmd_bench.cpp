@@ -91,7 +91,7 @@ Json result_json(const BenchRequest& request, const BenchResult& result) {
 std::string results_text(const BenchRequest& request, const std::vector<BenchResult>& results) {
   const BenchResult& first = results.front();
   std::string text = fmt::format(
-      "{}{}: backend {} ({}), {} ranks of {} threads, routing {}\nceilings: {:.1f} GFLOP/s, {:.1f} GB/s read\n",
+      "{}{}: backend {} ({}), {} ranks with {} threads each, routing {}\nceilings: {:.1f} GFLOP/s, {:.1f} GB/s read\n",
       shape_label(request), request.one_rank_of == 0 ? "" : fmt::format(", one rank of {}", request.one_rank_of),
       to_string(first.plan.backend), to_string(first.plan.isa), first.plan.num_ranks, first.plan.threads_per_rank,
       request.routing.name, first.ceiling_gflops, first.ceiling_read_gbytes_per_s);

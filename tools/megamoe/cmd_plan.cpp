@@ -58,7 +58,7 @@ std::string plan_text(const NamedShape& named, const PlanInfo& plan) {
     text += fmt::format("  {:<14} {}\n", what, value);
   };
   add("backend", fmt::format("{} ({})", to_string(plan.backend), to_string(plan.isa)));
-  add("ranks", fmt::format("{} of {} threads, at most {} tokens and {} experts each", plan.num_ranks,
+  add("ranks", fmt::format("{}, each with {} threads, at most {} tokens and {} experts", plan.num_ranks,
                            plan.threads_per_rank, plan.max_tokens_per_rank, plan.num_local_experts_max));
   add("gemm1 tile", fmt::format("{} rows x {} intermediate columns", plan.block_m, plan.gemm1_block_n));
   add("gemm2 tile", fmt::format("{} rows x {} hidden columns", plan.block_m, plan.gemm2_block_n));

@@ -23,20 +23,21 @@ std::string called_command(const CLI::App& app) {
 
 /// What the command line broke, as rule, value and remedy.
 Status usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string remedy = fmt::format("see `{} --help`", called_command(app));
-  const std::string kind = error.get_name();
-  if (kind == "ValidationError") return {StatusCode::invalid_argument, fmt::format("{}; {}", error.what(), remedy)};
-  if (kind == "ExtrasError") {
-    return invalid_argument(fmt::format("every argument must be one that `{}` knows", called_command(app)),
-                            error.what(), remedy);
+  const std::string command = called_command(app);
+  const std::string remedy = fmt::format("see `{} --help`", command);
+  switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
+    case CLI::ExitCodes::ValidationError:  // an option's own error, complete but for where to read more
+      return {StatusCode::invalid_argument, fmt::format("{}; {}", error.what(), remedy)};
+    case CLI::ExitCodes::ExtrasError:
+      return invalid_argument(fmt::format("every argument must be one that `{}` knows", command), error.what(), remedy);
+    case CLI::ExitCodes::RequiredError:
+      if (!app.get_subcommands().empty()) {
+        return invalid_argument("every required argument must be given", error.what(), remedy);
+      }
+      return invalid_argument("a subcommand must be named: info, inspect, plan, run, check, bench or demo",
+                              app.remaining().empty() ? "none" : app.remaining().front(), remedy);
+    default: return invalid_argument("options must be written as the help says", error.what(), remedy);
   }
-  if (kind == "RequiredError") {
-    const std::string rule = app.get_subcommands().empty()
-                                 ? "a subcommand must be named: info, inspect, plan, run, check, bench or demo"
-                                 : fmt::format("a required argument must be given: {}", error.what());
-    return invalid_argument(rule, "none", remedy);
-  }
-  return invalid_argument("options must be written as the help says", error.what(), remedy);
 }
 
 }  // namespace

@@ -51,6 +51,12 @@ std::string format_bytes(uint64_t bytes) {
   return fmt::format("{:.1f} {} ({} bytes)", value, kUnits[unit_idx], bytes);
 }
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
 std::string format_seconds(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
@@ -62,8 +68,6 @@ std::string format_bar(double value, double max_value, uint32_t width) {
   const auto length = static_cast<size_t>(std::lround(value / max_value * width));
   return std::string(std::clamp<size_t>(length, 1, width), '#');
 }
-
-std::string format_list(const std::vector<uint32_t>& values) { return Json(values).dump(); }
 
 std::string Table::to_text() const {
   std::vector<size_t> widths;

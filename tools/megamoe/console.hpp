@@ -37,12 +37,12 @@ void print_json(const Json& json);
 
 /// "805.3 MB (805306368 bytes)"; units are powers of 1000.
 std::string format_bytes(uint64_t bytes);
+/// The middle of the values, or the mean of the two middle ones. REQUIRES at least one value.
+double median(std::vector<double> values);
 /// "12.3 us", "4.56 ms" or "1.23 s".
 std::string format_seconds(double seconds);
 /// `value` of `max_value` as a run of '#', at most `width` long; at least one '#' for anything above zero.
 std::string format_bar(double value, double max_value, uint32_t width);
-/// "[100,0,12]".
-std::string format_list(const std::vector<uint32_t>& values);
 
 /// Rows of cells in columns: the first column is set left, the others right.
 class Table {

@@ -151,8 +151,9 @@ std::string check_text(const RunReport& report) {
 std::string run_text(const RunReport& report) {
   const PlanInfo& plan = report.plan;
   std::string text = layer_text(report.info);
-  text += fmt::format("backend {} ({}), {} ranks of {} threads, block_m {}; routing: {}\n", to_string(plan.backend),
-                      to_string(plan.isa), plan.num_ranks, plan.threads_per_rank, plan.block_m, report.routing);
+  text +=
+      fmt::format("backend {} ({}), {} ranks with {} threads each, block_m {}; routing: {}\n", to_string(plan.backend),
+                  to_string(plan.isa), plan.num_ranks, plan.threads_per_rank, plan.block_m, report.routing);
   text += load_text(report) + time_text(report) + check_text(report);
   if (!report.out.empty()) text += fmt::format("wrote {}\n", report.out);
   return text;

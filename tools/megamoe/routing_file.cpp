@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "formats/mapped_file.hpp"
 #include "formats/strict_json.hpp"
 #include "formats/tensor_values.hpp"

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "console.hpp"
 #include "host/errors.hpp"
 #include "processes.hpp"
 #include "progress.hpp"
@@ -248,7 +249,7 @@ Status compare(const RunRequest& request, const LayerConfig& config, const Input
   if (!reference) return reference.status();
   report.reference = judge(*reference, report.y);
   // Stored outputs are those of the routed experts alone.
-  if (!inputs.tokens.stored || request.shared == SharedExperts::on) return {};
+  if (!inputs.tokens.stored || inputs.tokens.num_tokens == 0 || request.shared == SharedExperts::on) return {};
   report.stored =
       StoredCheck{.name = inputs.tokens.stored->name,
                   .comparison = compare_stored(report.y, inputs.tokens.stored->y.values(), inputs.shape.hidden)};
@@ -271,11 +272,7 @@ Status write_outputs(const RunRequest& request, const Inputs& inputs, const RunR
 
 uint32_t RunReport::num_tokens() const { return std::accumulate(tokens_per_rank.begin(), tokens_per_rank.end(), 0U); }
 
-double RunReport::median_seconds() const {
-  std::vector<double> sorted = call_seconds;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted.empty() ? 0 : sorted[sorted.size() / 2];
-}
+double RunReport::median_seconds() const { return median(call_seconds); }
 
 bool RunReport::ok() const { return (!reference || reference->ok()) && (!stored || stored->comparison.ok()); }
 
