@@ -24,10 +24,10 @@ std::string_view to_string(Naming naming);
 struct MoeLayerInfo {
   uint32_t layer_idx = 0;
   Naming naming = Naming::deepseek_v3;
-  LayerShape shape;                  ///< top_k is 0 when no config says it
-  WeightFormat format = WeightFormat::bf16;         ///< of the routed experts
-  std::optional<WeightFormat> shared_format;        ///< of the shared experts, if any
-  uint32_t block_rows = 0;           ///< scale block of the routed experts (0 for bf16)
+  LayerShape shape;                           ///< top_k is 0 when no config says it
+  WeightFormat format = WeightFormat::bf16;   ///< of the routed experts
+  std::optional<WeightFormat> shared_format;  ///< of the shared experts, if any
+  uint32_t block_rows = 0;                    ///< scale block of the routed experts (0 for bf16)
   uint32_t block_cols = 0;
   bool e8m0_scales = false;
   GateUpLayout layout = GateUpLayout::separate;

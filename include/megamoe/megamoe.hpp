@@ -142,9 +142,9 @@ struct PlanInfo {
   uint32_t experts_per_wave = 0;
   uint64_t num_pool_rows = 0;
   uint64_t num_pool_blocks = 0;
-  uint64_t workspace_bytes = 0;         ///< per rank, one allocation
-  uint64_t scratch_bytes = 0;           ///< per rank: all workers' tile scratch, one allocation
-  std::vector<PlanBuffer> buffers;      ///< the workspace, field by field, in address order
+  uint64_t workspace_bytes = 0;     ///< per rank, one allocation
+  uint64_t scratch_bytes = 0;       ///< per rank: all workers' tile scratch, one allocation
+  std::vector<PlanBuffer> buffers;  ///< the workspace, field by field, in address order
 };
 
 /// Validates `config` for `num_ranks` ranks and plans it without allocating anything.
@@ -162,7 +162,7 @@ struct RankStats {
   std::array<double, kNumStages> busy_seconds{};  ///< summed over the rank's workers
   double wait_seconds = 0;                        ///< summed over the rank's workers: barriers, arrivals, masks
   double wall_seconds = 0;
-  uint32_t num_rows_received = 0;                 ///< pool rows of routed experts
+  uint32_t num_rows_received = 0;  ///< pool rows of routed experts
   uint32_t num_workers = 0;
 };
 

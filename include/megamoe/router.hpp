@@ -35,8 +35,8 @@ struct RouterWeights {
   std::span<const float> selection_bias;  ///< [E], added to scores for selection only; may be empty
 };
 
-/// Routes x [num_tokens, H] into ids [num_tokens, K] and weights [num_tokens, K]. Logits are FP32 sums of FP32 products in
-/// column order; equal scores prefer the lower expert id. A token's result depends on that token alone.
+/// Routes x [num_tokens, H] into ids [num_tokens, K] and weights [num_tokens, K]. Logits are FP32 sums of FP32 products
+/// in column order; equal scores prefer the lower expert id. A token's result depends on that token alone.
 Status route(const RouterConfig& config, const RouterWeights& weights, std::span<const Bf16> x, uint32_t num_tokens,
              std::span<int32_t> topk_ids, std::span<float> topk_weights);
 

@@ -122,11 +122,11 @@ struct Fp8Activations {
 
 /// What one rank brings to a call.
 struct RankInput {
-  uint32_t num_tokens = 0;                                    ///< 0..max_tokens_per_rank
-  std::variant<std::span<const Bf16>, Fp8Activations> x;      ///< [num_tokens, H]
+  uint32_t num_tokens = 0;                                ///< 0..max_tokens_per_rank
+  std::variant<std::span<const Bf16>, Fp8Activations> x;  ///< [num_tokens, H]
   /// [num_tokens, K]: global expert ids; -1 means "no expert".
   std::variant<std::span<const int32_t>, std::span<const int64_t>> topk_ids;
-  std::span<const float> topk_weights;                        ///< [num_tokens, K], used verbatim
+  std::span<const float> topk_weights;  ///< [num_tokens, K], used verbatim
 };
 
 /// What one rank takes from a call.

@@ -24,7 +24,8 @@ TEST(Exp, IsWithinItsBoundAndClamps) {
   EXPECT_LT(worst, 1.5e-7);
   EXPECT_EQ(exp_clamped(0.0F), 1.0F);
   EXPECT_EQ(exp_clamped(-kInf), exp_clamped(kExpMin));
-  EXPECT_EQ(exp_clamped(kInf), exp_clamped(kExpMax));
+  EXPECT_EQ(exp_clamped(kInf), kInf);
+  EXPECT_EQ(exp_clamped(89.0F), kInf);
   EXPECT_TRUE(std::isnan(exp_clamped(kNan)));
 }
 
@@ -35,6 +36,11 @@ TEST(Activate, IsSwiGluByDefault) {
       EXPECT_NEAR(activate(gate, up, {}), exact, 1e-6 * std::abs(exact) + 1e-30);
     }
   }
+}
+
+TEST(Activate, HugeNegativeGatesGiveZero) {
+  for (const float gate : {-100.0F, -1e10F, -3e38F}) EXPECT_EQ(activate(gate, 2.0F, {}), 0.0F) << gate;
+  EXPECT_TRUE(std::isnan(activate(-kInf, 1.0F, {})));
 }
 
 TEST(Activate, LimitAlphaAndOffset) {

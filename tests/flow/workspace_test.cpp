@@ -73,12 +73,13 @@ TEST(MemoryDoc, IsWhatTheFieldTableSays) {
   std::ifstream file(MM_SOURCE_DIR "/docs/memory.md");
   std::stringstream text;
   text << file.rdbuf();
-  EXPECT_EQ(text.str(), internal::memory_markdown()) << "write it anew: megamoe info --memory-doc > docs/memory.md";
+  EXPECT_EQ(text.str(), megamoe::internal::memory_markdown())
+      << "write it anew: megamoe info --memory-doc > docs/memory.md";
 }
 
 TEST(ShapeWords, ReadLikeAShape) {
-  EXPECT_EQ(internal::shape_words("(d.num_pool_rows(), d.hidden)"), "[num_pool_rows, hidden]");
-  EXPECT_EQ(internal::shape_words("(1)"), "[1]");
+  EXPECT_EQ(megamoe::internal::shape_words("(d.num_pool_rows(), d.hidden)"), "[num_pool_rows, hidden]");
+  EXPECT_EQ(megamoe::internal::shape_words("(1)"), "[1]");
 }
 
 }  // namespace
