@@ -20,6 +20,7 @@ class TensorValues {
   TensorValues() = default;
   /// REQUIRES bytes.size() is a multiple of sizeof(T).
   explicit TensorValues(std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;
     if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(T) == 0) {
       values_ = {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
       return;

@@ -163,6 +163,15 @@ TEST(TensorValues, MisalignedFloatsAreCopied) {
   EXPECT_EQ(std::bit_cast<uintptr_t>(values->values().data()) % alignof(float), 0U);
 }
 
+// Found by fuzz_safetensors: an empty tensor between bytes copied nothing to a null pointer.
+TEST(TensorValues, EmptyTensorAtAnOddAddress) {
+  alignas(8) const std::array<std::byte, 3> storage{};
+  const TensorView tensor{"t", Dtype::i32, {0, 7}, std::span(storage).subspan(1, 0)};
+  const Result<TensorValues<int64_t>> values = int64_values(tensor);
+  ASSERT_TRUE(values.ok());
+  EXPECT_TRUE(values->values().empty());
+}
+
 TEST(TensorValues, AlignedFloatsAreNot) {
   const std::array<float, 2> source{1.0F, 2.0F};
   const TensorView tensor{"t", Dtype::f32, {2}, std::as_bytes(std::span(source))};
