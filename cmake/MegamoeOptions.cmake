@@ -24,6 +24,6 @@ endif()
 # mm_module(name sources...): one folder of src/ as an object library.
 function(mm_module name)
   add_library(${name} OBJECT ${ARGN})
-  target_link_libraries(${name} PUBLIC mm_options Threads::Threads PRIVATE fmt::fmt
+  target_link_libraries(${name} PUBLIC mm_options Threads::Threads PRIVATE ${MM_FMT}
                                                                             nlohmann_json::nlohmann_json)
 endfunction()

@@ -53,13 +53,6 @@ const std::vector<BadConfig>& bad_configs() {
       {"TooManyTokens",
        [](auto& c) { c.max_tokens_per_rank = 1U << 25; },
        {"max_tokens_per_rank must be in 1..16777216", "(got 33554432)", "most tokens"}},
-      {"PoolTooLarge",
-       [](auto& c) {
-         c.max_tokens_per_rank = 1U << 24;
-         c.shape.top_k = 32;
-         c.shape.num_experts = 64;
-       },
-       {"the pool must have fewer than 2147483648 rows", "(got 10737", "lower max_tokens_per_rank"}},
       {"LimitZero",
        [](auto& c) { c.activation.limit = 0.0F; },
        {"limit must be positive", "(got 0)", "leave it unset"}},
@@ -141,6 +134,13 @@ TEST(BadGroup, SizesAreChecked) {
   TestLayer layer({256, 256, 8, 2, 0});
   expect_refused(megamoe::plan(layer.config, 0).status(), StatusCode::invalid_argument,
                  {"num_ranks must be in 1..64", "(got 0)", "fewer ranks"});
+}
+
+TEST(BadPlan, PoolBeyondItsIndexType) {
+  TestLayer layer({256, 256, 64, 32, 0});
+  layer.config.max_tokens_per_rank = 1U << 24;
+  expect_refused(megamoe::plan(layer.config, 8).status(), StatusCode::invalid_argument,
+                 {"the pool must have fewer than 2147483648 rows", "(got 4294967", "lower max_tokens_per_rank"});
 }
 
 TEST(BadNames, ListTheGoodOnes) {

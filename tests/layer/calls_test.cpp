@@ -12,14 +12,15 @@ namespace {
 std::atomic<uint64_t> g_num_allocations = 0;
 }  // namespace
 
-// Counts every allocation of the process, workers included.
-void* operator new(size_t num_bytes) {
+// Counts every allocation of the process, workers included. Not inlined: GCC would take a malloc here and a delete
+// there for a mismatch.
+__attribute__((noinline)) void* operator new(size_t num_bytes) {
   ++g_num_allocations;
   if (void* memory = std::malloc(num_bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace megamoe {
 namespace {
@@ -80,7 +81,9 @@ TEST(Calls, Case25_ZeroTokensThenANormalCall) {
     const uint32_t num_tokens = std::accumulate(split.begin(), split.end(), 0U);
     std::vector<Bf16> y(size_t{num_tokens} * kShape.hidden);
     ASSERT_TRUE(moe->run(inputs, outputs_over(y, inputs, kShape.hidden)).ok());
-    if (num_tokens != 0) EXPECT_TRUE(y == expected);
+    if (num_tokens != 0) {
+      EXPECT_TRUE(y == expected);
+    }
   }
 }
 

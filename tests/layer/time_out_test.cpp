@@ -36,7 +36,9 @@ class TimeOut : public testing::Test {
     }
   }
 
-  cpu::Worker worker(uint32_t rank) { return {.rules = plan_.rules, .local = local_[rank], .call = calls_[rank]}; }
+  cpu::Worker worker(uint32_t rank) {
+    return {.rules = plan_.rules, .local = local_[rank], .call = calls_[rank], .scratch = {}};
+  }
 
   internal::Plan plan_;
   std::shared_ptr<internal::GroupState> group_;

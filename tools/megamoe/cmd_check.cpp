@@ -73,10 +73,12 @@ Json result_json(const CaseResult& result) {
           {"message", result.message}};
 }
 
+/// The last line is "N passed, N failed" and nothing else: scripts read it.
 std::string summary_text(const CheckSummary& summary) {
-  const std::string skipped = summary.skipped > 0 ? fmt::format(", {} skipped", summary.skipped) : "";
-  return fmt::format("worst row error {:.4f} %, bound {} %\n{} passed, {} failed{}\n", 100 * summary.worst_row_error,
-                     100 * kMaxRowError, summary.passed, summary.failed, skipped);
+  const std::string skipped =
+      summary.skipped > 0 ? fmt::format("{} skipped: this machine or build cannot run them\n", summary.skipped) : "";
+  return fmt::format("worst row error {:.4f} %, bound {} %\n{}{} passed, {} failed\n", 100 * summary.worst_row_error,
+                     100 * kMaxRowError, skipped, summary.passed, summary.failed);
 }
 
 Json summary_json(const CheckOptions& options, const CheckSummary& summary, Json cases) {
