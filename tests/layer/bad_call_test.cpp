@@ -33,6 +33,9 @@ struct BadCall {
   Wanted wanted;
 };
 
+// GoogleTest would print the object's bytes, which differ from run to run.
+void PrintTo(const BadCall& one, std::ostream* out) { *out << one.name; }
+
 const std::vector<BadCall>& bad_calls() {
   static const std::vector<BadCall> calls = {
       {"TooManyTokens",
