@@ -16,10 +16,14 @@ void Worker::enter(Stage next) {
 
 namespace {
 
-/// True when every rank accepted its arguments. Readable after the exchange barrier.
-bool all_accepted(const Worker& worker) {
+/// True when every rank accepted its arguments. REQUIRES the exchange barrier is behind and the next one ahead: after
+/// that, a rank may already write its verdict on the next call.
+bool all_accepted(Worker& worker) {
   for (uint32_t r = 0; r < worker.rules.dims.num_ranks; ++r) {
-    if (worker.local.peers.at(flow::Rank{r}).get<flow::Field::verdict>()->code != 0U) return false;
+    const auto* verdict = worker.local.peers.at(flow::Rank{r}).get<flow::Field::verdict>();
+    if (verdict->code == 0U) continue;
+    if (worker.worker_idx == 0) worker.call.refusal = *verdict;
+    return false;
   }
   return true;
 }

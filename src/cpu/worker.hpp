@@ -57,7 +57,8 @@ struct RankCall {
   Status verdict;                ///< on this rank's arguments; not ok = take part without tokens
   uint64_t barriers_before = 0;  ///< cross-rank barriers that this workspace has seen
   bool is_first = false;         ///< first call on this workspace: others may still be starting
-  RankStats* stats = nullptr;
+  /// Out: the first rank's refusal, copied while no rank can begin its next call; code 0 = all accepted.
+  flow::CallVerdict refusal;
 };
 
 /// Time of one worker in one call.
@@ -70,7 +71,7 @@ struct WorkerTimes {
 struct Worker {
   const LayerRules& rules;
   const LocalRank& local;
-  const RankCall& call;
+  RankCall& call;
   uint32_t worker_idx = 0;
   Scratch scratch;
   uint64_t barrier_idx = 0;  ///< barriers passed on this workspace

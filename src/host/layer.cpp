@@ -76,6 +76,7 @@ Status LayerState::check_inputs(std::span<const RankInput> inputs, std::span<con
     call.output = count_verdict.ok() ? &outputs[i] : &no_output;
     call.barriers_before = memory->num_barriers;
     call.is_first = memory->num_barriers == 0;
+    call.refusal = {};
     if (call.verdict.ok()) {
       call.verdict = validate_io(shape, plan.info.max_tokens_per_rank, num(ranks[i].rank),
                                  plan.rules.placement.num_routed(ranks[i].rank), *call.input, *call.output);
@@ -116,11 +117,9 @@ Status LayerState::collect_fault() {
 }
 
 Status LayerState::collect_verdict() const {
-  for (uint32_t r = 0; r < plan.rules.dims.num_ranks; ++r) {
-    const auto* verdict = ranks.front().peers.at(flow::Rank{r}).get<flow::Field::verdict>();
-    if (verdict->code != 0) return {static_cast<StatusCode>(verdict->code), verdict->message};
-  }
-  return {};
+  const flow::CallVerdict& refusal = calls.front().refusal;
+  if (refusal.code == 0U) return {};
+  return {static_cast<StatusCode>(refusal.code), refusal.message};
 }
 
 void LayerState::collect_stats(double wall_seconds) {

@@ -54,6 +54,9 @@ struct BadTensor {
   const char* remedy;
 };
 
+// GoogleTest would print the object's bytes, which differ from run to run.
+void PrintTo(const BadTensor& one, std::ostream* out) { *out << one.test; }
+
 std::vector<BadTensor> bad_tensors() {
   const char* one_model = "check that config.json and the file are of one model";
   return {

@@ -23,6 +23,9 @@ struct BadHeader {
   const char* remedy;
 };
 
+// GoogleTest would print the object's bytes, which differ from run to run.
+void PrintTo(const BadHeader& one, std::ostream* out) { *out << one.name; }
+
 constexpr const char* kAgain = "download or write the file again";
 
 std::string nested(size_t depth) {

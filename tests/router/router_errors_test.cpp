@@ -48,6 +48,9 @@ struct Fault {
   std::string message;
 };
 
+// GoogleTest would print the object's bytes, which differ from run to run.
+void PrintTo(const Fault& one, std::ostream* out) { *out << one.name; }
+
 class RouterErrors : public ::testing::TestWithParam<Fault> {};
 
 TEST_P(RouterErrors, NameRuleValueAndRemedy) {
