@@ -98,8 +98,9 @@ typedef struct mm_layer_config {
   uint32_t gemm2_block_n; /* hidden columns per tile; a multiple of 16 */
   uint32_t experts_per_wave;
   mm_isa isa;
-  uint64_t timeout_ms;     /* longest wait for another rank or worker */
-  mm_progress_fn progress; /* may be NULL */
+  uint64_t timeout_ms;       /* longest wait for another rank or worker */
+  uint64_t start_timeout_ms; /* the same for the first call on a workspace; 0 = ten minutes. The longer one counts */
+  mm_progress_fn progress;   /* may be NULL */
   void* progress_user;
 } mm_layer_config;
 

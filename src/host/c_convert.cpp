@@ -123,6 +123,15 @@ Status to_matrix(const mm_matrix& from, const std::string& name, WeightMatrix& t
   return {};
 }
 
+Status to_timeout(std::string_view field, uint64_t milliseconds, std::chrono::milliseconds& to) {
+  if (milliseconds > static_cast<uint64_t>(std::numeric_limits<int64_t>::max() / 1'000'000)) {
+    return invalid_argument(fmt::format("{} must be below 2^63 nanoseconds", field), milliseconds,
+                            "use milliseconds; 60000 is a minute");
+  }
+  to = std::chrono::milliseconds(milliseconds);
+  return {};
+}
+
 }  // namespace
 
 Result<LayerConfig> to_config(const mm_layer_config& from) {
@@ -145,11 +154,11 @@ Result<LayerConfig> to_config(const mm_layer_config& from) {
   if (!isa) return isa.status();
   to.tuning = {from.threads_per_rank, from.block_m,          from.gemm1_block_n,
                from.gemm2_block_n,    from.experts_per_wave, *isa};
-  if (from.timeout_ms > static_cast<uint64_t>(std::numeric_limits<int64_t>::max() / 1'000'000)) {
-    return invalid_argument("config.timeout_ms must be below 2^63 nanoseconds", from.timeout_ms,
-                            "use milliseconds; 60000 is a minute");
+  Status status = to_timeout("config.timeout_ms", from.timeout_ms, to.timeout);
+  if (status.ok() && from.start_timeout_ms != 0) {
+    status = to_timeout("config.start_timeout_ms", from.start_timeout_ms, to.start_timeout);
   }
-  to.timeout = std::chrono::milliseconds(from.timeout_ms);
+  if (!status.ok()) return status;
   if (from.progress != nullptr) {
     to.progress = [progress = from.progress, user = from.progress_user](uint64_t num_done, uint64_t num_experts) {
       progress(user, num_done, num_experts);

@@ -51,9 +51,9 @@ struct Carver {
 /// Writable counterpart of PackedExpert.
 struct Pieces {
   std::byte* gemm1_codes;
-  float* gemm1_scales;
+  std::byte* gemm1_scales;
   std::byte* gemm2_codes;
-  float* gemm2_scales;
+  std::byte* gemm2_scales;
   float* gate_bias;
   float* up_bias;
   float* down_bias;
@@ -67,9 +67,9 @@ bool has_biases(const ExpertWeights& weights) {
 Pieces carve(const cpu::ExpertLayouts& layouts, const LayerShape& shape, bool with_biases, Carver& carver) {
   Pieces pieces{};
   pieces.gemm1_codes = carver.take<std::byte>(layouts.gemm1.total_code_bytes());
-  pieces.gemm1_scales = carver.take<float>(layouts.gemm1.total_scale_floats());
+  pieces.gemm1_scales = carver.take<std::byte>(layouts.gemm1.total_scale_bytes());
   pieces.gemm2_codes = carver.take<std::byte>(layouts.gemm2.total_code_bytes());
-  pieces.gemm2_scales = carver.take<float>(layouts.gemm2.total_scale_floats());
+  pieces.gemm2_scales = carver.take<std::byte>(layouts.gemm2.total_scale_bytes());
   pieces.gate_bias = carver.take<float>(with_biases ? shape.intermediate : 0);
   pieces.up_bias = carver.take<float>(with_biases ? shape.intermediate : 0);
   pieces.down_bias = carver.take<float>(with_biases ? shape.hidden : 0);
@@ -90,13 +90,15 @@ Result<cpu::PackedExpert> PackedExperts::pack_one(const ExpertWeights& weights, 
 
   Carver carver{memory->data()};
   const Pieces pieces = carve(*layouts, shape, with_biases, carver);
-  cpu::pack_gemm1(weights, shape, layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales);
-  cpu::pack_gemm2(weights, shape, layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales);
+  const cpu::NanCodes gemm1_nans =
+      cpu::pack_gemm1(weights, shape, layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales);
+  const cpu::NanCodes gemm2_nans =
+      cpu::pack_gemm2(weights, shape, layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales);
   if (with_biases) cpu::pack_biases(weights, shape, pieces.gate_bias, pieces.up_bias, pieces.down_bias);
   num_bytes_ += memory->num_bytes();
   memory_.push_back(*std::move(memory));
-  return cpu::PackedExpert{{layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales},
-                           {layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales},
+  return cpu::PackedExpert{{layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales, gemm1_nans},
+                           {layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales, gemm2_nans},
                            pieces.gate_bias,
                            pieces.up_bias,
                            pieces.down_bias};

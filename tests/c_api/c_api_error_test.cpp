@@ -93,8 +93,18 @@ TEST_F(CApiErrors, EnumerationsOutsideTheirValues) {
   expect_config_refused(config.activation_scale, "config.activation_scale", "MM_ACTIVATION_SCALE_FP32 = 0");
   expect_config_refused(small_.c_routed[0].layout, "routed[0].layout", "MM_GATE_UP_SEPARATE = 0");
   expect_config_refused(small_.c_routed[0].down.format, "routed[0].down.format", "MM_WEIGHT_MXFP4 = 1");
+}
+
+TEST_F(CApiErrors, TimeOutsThatAreNone) {
+  mm_layer_config& config = small_.c_config;
+  const uint64_t good = config.timeout_ms;
   config.timeout_ms = ~uint64_t{0};
   expect_refused(create(), {"config.timeout_ms", "18446744073709551615", "milliseconds"});
+  config.timeout_ms = 0;
+  expect_refused(create(), {"timeout must be positive", "got 0 ms", "60000"});
+  config.timeout_ms = good;
+  config.start_timeout_ms = ~uint64_t{0};
+  expect_refused(create(), {"config.start_timeout_ms", "18446744073709551615", "milliseconds"});
 }
 
 TEST_F(CApiErrors, RulesOfTheCppApiComeThrough) {

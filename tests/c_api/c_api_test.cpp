@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "c_layer.h"
+#include "host/c_convert.hpp"
 #include "small_layer.hpp"
 
 namespace megamoe::c_api_test {
@@ -110,6 +111,13 @@ constexpr NamedVariant kVariants[] = {
 
 INSTANTIATE_TEST_SUITE_P(Variants, CApi, testing::ValuesIn(kVariants),
                          [](const testing::TestParamInfo<NamedVariant>& named) { return named.param.name; });
+
+TEST(CApiConfig, StartTimeoutIsTheDefaultWhenLeftZero) {
+  mm_layer_config config = SmallLayer(Variant{}).c_config;
+  EXPECT_EQ(internal::to_config(config)->start_timeout, LayerConfig{}.start_timeout);
+  config.start_timeout_ms = 1234;
+  EXPECT_EQ(internal::to_config(config)->start_timeout, std::chrono::milliseconds(1234));
+}
 
 TEST(CApiStatus, NamesAndVersionAreThoseOfTheCppApi) {
   EXPECT_EQ(mm_version(), std::string(version()));

@@ -111,6 +111,8 @@ std::vector<BadInput> files() {
        "change its numbers"},
       {"TimeoutZero", tiny_run("fp8") + " --timeout-ms 0", "--timeout-ms must be a whole number from 1", "'0'",
        "digits"},
+      {"StartTimeoutNoNumber", tiny_run("fp8") + " --start-timeout-ms soon",
+       "--start-timeout-ms must be a whole number from 1", "'soon'", "digits"},
       {"OutIsInput", tiny_run("fp8") + " --out " + probe, "--out must not be a file that the run reads", "probe",
        "another file"},
       {"OutWithoutFolder", tiny_run("fp8") + " --out /nonexistent/y.safetensors", "/nonexistent/y.safetensors",

@@ -13,7 +13,10 @@ namespace {
 
 using nlohmann::json;
 using testing::call_cli;
+using testing::read_file;
+using testing::TemporaryFolder;
 using testing::tiny_model_file;
+using testing::write_file;
 
 /// Calls with --json and parses all of standard output; nothing may stand on standard error.
 json call_json(const std::string& arguments) {
@@ -53,6 +56,26 @@ TEST(Output, InspectFindsTheLayersOfBothFormats) {
     EXPECT_EQ(layer["shape"]["top_k"], 4);
     EXPECT_EQ(layer["missing"].size(), 0U) << layer["missing"].dump();
   }
+}
+
+TEST(Output, InspectNamesWhatIsMissingAndWhatIsUnknown) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("odd.safetensors");
+  std::string bytes = read_file(tiny_model_file("fp8.safetensors"));
+  const std::string known = "layers.1.mlp.experts.0.gate_proj.weight_scale_inv";
+  const std::string odd = "layers.1.mlp.experts.0.gate_proj.weight_scale_odd";
+  const size_t place = bytes.find(known);
+  ASSERT_NE(place, std::string::npos);
+  write_file(path, bytes.replace(place, known.size(), odd));
+
+  const json layer = call_json("inspect " + path)["layers"][0];
+  ASSERT_EQ(layer["missing"].size(), 1U) << layer.dump();
+  ASSERT_EQ(layer["unknown"].size(), 1U) << layer.dump();
+  EXPECT_NE(layer["missing"][0].get<std::string>().find(known), std::string::npos) << layer["missing"].dump();
+  EXPECT_NE(layer["unknown"][0].get<std::string>().find(odd), std::string::npos) << layer["unknown"].dump();
+  const auto text = call_cli("inspect " + path);
+  EXPECT_NE(text.out.find("MISSING"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("UNKNOWN"), std::string::npos) << text.out;
 }
 
 TEST(Output, PlanBuffersFillTheWorkspace) {

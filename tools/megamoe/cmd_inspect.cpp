@@ -17,7 +17,8 @@ Recognises the tensor names of DeepSeek V2/V3, DeepSeek V4, Qwen3, Mixtral and g
 how many experts a token visits and how the router scores; without it those are listed as missing. Nothing is loaded: the
 files are mapped and their headers validated.
 
-Exit code 0 means the files are sound, even if a layer misses something; what is missing is listed per layer.
+Exit code 0 means the files are sound. What a layer misses is listed as MISSING; tensors of it whose meaning its naming
+does not define, as UNKNOWN: `megamoe run` refuses such a layer.
 
 Examples:
   megamoe inspect data/tiny-moe/fp8.safetensors
@@ -58,6 +59,7 @@ std::string details_text(const MoeLayerInfo& info) {
                                 activation.limit ? fmt::format("{}", *activation.limit) : "none"));
   add("router", router_text(info));
   for (const std::string& missing : info.missing) add("MISSING", missing);
+  for (const std::string& unknown : info.unknown) add("UNKNOWN", unknown);
   return text;
 }
 

@@ -114,10 +114,15 @@ void add_run(CommandLine& line) {
            request.out);
   add_whole(command, {.name = "--repeat", .value = "N", .help = "calls to make and time (default 3)"},
             request.num_calls, kCalls);
-  add_parsed(
+  add_timeout(
       command,
       {.name = "--timeout-ms", .value = "MS", .help = "longest wait for another rank, in milliseconds (default 60000)"},
-      request.timeout, parse_timeout_ms);
+      request.timeout);
+  add_timeout(command,
+              {.name = "--start-timeout-ms",
+               .value = "MS",
+               .help = "the same for the first call, as ranks may start minutes apart (default 600000)"},
+              request.start_timeout);
   add_tuning(command, request.tuning);
   add_json(command, options->form);
 }

@@ -18,6 +18,15 @@ std::function<Result<uint32_t>(std::string_view)> whole(const std::string& name,
   return [name, range](std::string_view text) { return parse_whole(name, text, range); };
 }
 
+void add_timeout(Command& command, const OptionText& text, std::chrono::milliseconds& target) {
+  const auto parse = [name = text.name](std::string_view value) -> Result<std::chrono::milliseconds> {
+    const Result<uint32_t> count = parse_whole(name, value, kTimeoutMs);
+    if (!count) return count.status();
+    return std::chrono::milliseconds{*count};
+  };
+  add_parsed(command, text, target, parse);
+}
+
 void add_whole(Command& command, const OptionText& text, uint32_t& target, Range range) {
   add_parsed(command, text, target, whole(text.name, range));
 }
@@ -66,12 +75,6 @@ void add_tuning(Command& command, Tuning& tuning) {
               .help = "auto|scalar|avx2|avx512: instruction set of the CPU kernels (default auto: the widest)",
               .group = "Tuning (changes no bit of the result)"},
              tuning.isa, parse_isa);
-}
-
-Result<std::chrono::milliseconds> parse_timeout_ms(std::string_view text) {
-  const Result<uint32_t> value = parse_whole("--timeout-ms", text, kTimeoutMs);
-  if (!value) return value.status();
-  return std::chrono::milliseconds{*value};
 }
 
 Result<GroupKind> parse_group(std::string_view text) {

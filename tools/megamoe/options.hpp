@@ -32,6 +32,8 @@ inline constexpr Range kCalls{.min = 1, .max = 1'000'000};
 /// A parser of whole numbers in `range`; `name` stands in its errors.
 std::function<Result<uint32_t>(std::string_view)> whole(const std::string& name, Range range);
 
+/// A time-out in whole milliseconds, from one to a day.
+void add_timeout(Command& command, const OptionText& text, std::chrono::milliseconds& target);
 /// A whole number in `range`.
 void add_whole(Command& command, const OptionText& text, uint32_t& target, Range range);
 /// Whole numbers with commas between.
@@ -44,7 +46,6 @@ void add_backend(Command& command, Backend& backend);
 /// --threads, --isa, --block-m, --gemm1-block-n, --gemm2-block-n, --experts-per-wave.
 void add_tuning(Command& command, Tuning& tuning);
 
-Result<std::chrono::milliseconds> parse_timeout_ms(std::string_view text);
 Result<WeightFormat> parse_format(std::string_view text);
 /// "fp8,mxfp4".
 Result<std::vector<WeightFormat>> parse_format_list(std::string_view text);

@@ -182,7 +182,8 @@ Json layer_json(const MoeLayerInfo& info) {
            {{"limit", info.activation.limit ? Json(*info.activation.limit) : Json()},
             {"alpha", info.activation.alpha},
             {"up_offset", info.activation.up_offset}}},
-          {"missing", info.missing}};
+          {"missing", info.missing},
+          {"unknown", info.unknown}};
 }
 
 Json plan_json(const PlanInfo& plan) {

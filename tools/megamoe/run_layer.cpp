@@ -162,6 +162,7 @@ LayerConfig layer_config(const RunRequest& request, const Inputs& inputs, const 
   config.backend = request.backend;
   config.tuning = request.tuning;
   config.timeout = request.timeout;
+  config.start_timeout = request.start_timeout;
   return config;
 }
 

@@ -35,6 +35,7 @@ struct RunRequest {
   std::string out;  ///< empty = do not write
   uint32_t num_calls = 3;
   std::chrono::milliseconds timeout{60'000};
+  std::chrono::milliseconds start_timeout{600'000};
 };
 
 /// Comparison with outputs that the token file holds.
