@@ -34,15 +34,14 @@ struct NamingRule {
   ExpertStorage storage;
   std::string_view module;                                    ///< "mlp"
   std::array<std::string_view, kNumProjections> projections;  ///< by Projection
-  std::string_view weight_suffix;
-  std::string_view unpacked_weight_suffix;  ///< of a weight whose form differs: [E, columns, rows]
+  std::string_view weight_suffix;  ///< stacked weights without it are transposed: [E, columns, rows]
   std::string_view scale_suffix;
-  std::string_view bias_suffix;
-  std::string_view shared;  ///< "shared_experts"
+  std::string_view bias_suffix = "";
+  std::string_view shared = "";  ///< "shared_experts"
   std::string_view router_weight;
-  std::string_view selection_bias;
-  std::string_view logit_bias;
-  std::string_view token_table;  ///< router by token id: needs no bias
+  std::string_view selection_bias = "";
+  std::string_view logit_bias = "";
+  std::string_view token_table = "";  ///< router by token id: needs no bias
 };
 
 /// Tensors of one projection; null where the file has none.
