@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 namespace megamoe::internal {
@@ -60,6 +61,13 @@ std::string watched_words(const flow::FaultRecord& fault) {
   }
 }
 
+/// The time-out of the wait that `fault` records. Only the first barrier on a workspace knows the longer one, by which
+/// ranks may start apart (cpu/barrier.cpp).
+std::chrono::milliseconds limit_of(const cpu::LayerRules& rules, const flow::FaultRecord& fault) {
+  const bool is_start = Field{fault.field} == Field::peer_epoch && fault.wanted == 1U;
+  return is_start ? std::max(rules.timeout, rules.start_timeout) : rules.timeout;
+}
+
 }  // namespace
 
 std::string shape_words(std::string_view shape) {
@@ -103,10 +111,9 @@ std::string dump_workspace(const cpu::LayerRules& rules, const flow::Workspace& 
 std::string fault_words(const cpu::LayerRules& rules, const flow::FaultRecord& fault) {
   return fmt::format(
       "rank {} worker {} in stage {} waited longer than the time-out of {} ms for {}: {}[{}] must reach {} (got {}); "
-      "check "
-      "that every rank is alive and makes the same calls, raise the time-out if it is only slow, and re-create the "
-      "group",
-      fault.rank, fault.worker, to_string(Stage{static_cast<uint8_t>(fault.stage)}), rules.timeout.count(),
+      "check that every rank is alive and makes the same calls, raise the time-out if it is only slow, and re-create "
+      "the group",
+      fault.rank, fault.worker, to_string(Stage{static_cast<uint8_t>(fault.stage)}), limit_of(rules, fault).count(),
       watched_words(fault), flow::field_text(Field{fault.field}).name, fault.index, fault.wanted, fault.seen);
 }
 

@@ -33,11 +33,23 @@ void initialise_mpi() {
 
 class MpiMemory final : public SymmetricMemory {
  public:
-  MpiMemory(MPI_Comm host, uint64_t num_bytes, const GroupState& group) : group_(group) {
+  explicit MpiMemory(const GroupState& group) : group_(group) {}
+  ~MpiMemory() override {
+    // Freeing is collective: after a fault the window is left to the end of the process.
+    if (window_ != MPI_WIN_NULL && group_.failure.ok()) MPI_Win_free(&window_);
+  }
+
+  /// One window over all ranks of `host`, which returns its errors; this rank's part is zeroed. Collective.
+  Status allocate(MPI_Comm host, uint64_t num_bytes) {
     void* own = nullptr;
-    MPI_Win_allocate_shared(static_cast<MPI_Aint>(num_bytes), 1, MPI_INFO_NULL, host, &own, &window_);
+    const int code = MPI_Win_allocate_shared(static_cast<MPI_Aint>(num_bytes), 1, MPI_INFO_NULL, host, &own, &window_);
+    if (code != MPI_SUCCESS || own == nullptr) {
+      return error(StatusCode::out_of_memory, "the ranks' workspaces must fit the shared memory of the host",
+                   fmt::format("{} bytes for each of {} ranks", num_bytes, group_.num_ranks),
+                   "lower max_tokens_per_rank, or enlarge the file system of MPI's session files (/tmp or /dev/shm)");
+    }
     allocated_bytes_ = num_bytes;
-    for (uint32_t r = 0; r < group.num_ranks; ++r) {
+    for (uint32_t r = 0; r < group_.num_ranks; ++r) {
       MPI_Aint bytes = 0;
       int unit = 0;
       void* base = nullptr;
@@ -45,11 +57,7 @@ class MpiMemory final : public SymmetricMemory {
       bases_.push_back(static_cast<std::byte*>(base));
     }
     std::memset(own, 0, num_bytes);
-    MPI_Barrier(host);
-  }
-  ~MpiMemory() override {
-    // Freeing is collective: after a fault the window is left to the end of the process.
-    if (group_.failure.ok()) MPI_Win_free(&window_);
+    return {};
   }
 
  private:
@@ -79,7 +87,10 @@ class MpiGroup final : public GroupState {
 
   Result<std::unique_ptr<SymmetricMemory>> allocate(uint64_t num_bytes) override {
     MPI_Comm_set_errhandler(host_, MPI_ERRORS_RETURN);
-    return std::unique_ptr<SymmetricMemory>(std::make_unique<MpiMemory>(host_, num_bytes, *this));
+    auto memory = std::make_unique<MpiMemory>(*this);
+    // Behind this every rank's part is zeroed, or no rank goes on.
+    MM_RETURN_IF_ERROR(agree(memory->allocate(host_, num_bytes)));
+    return std::unique_ptr<SymmetricMemory>(std::move(memory));
   }
 
   Status agree(const Status& mine) override {

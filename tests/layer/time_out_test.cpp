@@ -84,6 +84,16 @@ TEST_F(TimeOut, Case17_ALateStarterIsWaitedForOnTheFirstCall) {
   other.join();
 }
 
+TEST_F(TimeOut, TheRecordNamesTheLimitThatHeld) {
+  plan_.rules.start_timeout = std::chrono::milliseconds(5000);
+  flow::FaultRecord fault;
+  fault.field = static_cast<uint32_t>(Field::peer_epoch);
+  fault.wanted = 1;  // the first barrier on a workspace
+  EXPECT_NE(internal::fault_words(plan_.rules, fault).find("time-out of 5000 ms"), std::string::npos);
+  fault.wanted = 4;
+  EXPECT_NE(internal::fault_words(plan_.rules, fault).find("time-out of 60 ms"), std::string::npos);
+}
+
 TEST(LayerTimeOut, CallReturnsAnErrorAndTheGroupIsSpent) {
   TestLayer layer({512, 512, 8, 8, 0}, WeightFormat::bf16);
   layer.config.max_tokens_per_rank = 2048;

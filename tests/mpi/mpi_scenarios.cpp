@@ -126,6 +126,21 @@ bool disagreement(const Group& group) {
   return expect(refused, "the field and both values", rank, status);
 }
 
+/// A workspace that no host has room for is an error on every rank, and the group stays usable.
+bool no_memory(const Group& group) {
+  const uint32_t rank = group.first_local_rank();
+  Setting vast;
+  vast.config.shape = vast.weights.shape = {4096, 16, 10, 3, 1};
+  vast.config.max_tokens_per_rank = 1U << 24;  // terabytes
+  const auto refused = Layer::create(vast.config, SyntheticWeights(vast.weights), group);
+  const Status& status = refused.status();
+  const Setting setting;
+  auto layer = Layer::create(setting.config, SyntheticWeights(setting.weights), group);
+  return expect(status.code() == StatusCode::out_of_memory, "out_of_memory", rank, status) &&
+         expect(layer.ok(), "a layer that fits", rank, layer.status()) &&
+         has_expected_rows(setting, SyntheticBatch(setting.input, kNumTokens), *layer, rank, group.num_ranks());
+}
+
 /// Case 17: one rank starts its first call many time-outs late.
 bool late_start(const Group& group) {
   const uint32_t rank = group.first_local_rank();
@@ -174,9 +189,11 @@ int run_scenario(std::string_view name) {
   if (name == "same_bits") return same_bits(*group) ? 0 : 1;
   if (name == "bad_ids") return bad_ids(*group) ? 0 : 1;
   if (name == "disagreement") return disagreement(*group) ? 0 : 1;
+  if (name == "no_memory") return no_memory(*group) ? 0 : 1;
   if (name == "late_start") return late_start(*group) ? 0 : 1;
   if (name == "dead_peer") dead_peer(*group);
-  fmt::print(stderr, "scenario must be one of same_bits, bad_ids, disagreement, late_start, dead_peer (got {})\n",
+  fmt::print(stderr,
+             "scenario must be one of same_bits, bad_ids, disagreement, no_memory, late_start, dead_peer (got {})\n",
              name);
   return 2;
 }
