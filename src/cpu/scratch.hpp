@@ -10,11 +10,15 @@
 
 namespace megamoe::cpu {
 
+/// Floats from one streamed row to the next: a cache line more than the row, since rows a multiple of 4 KiB apart would
+/// fall into the same few sets of the first-level cache.
+constexpr uint32_t streamed_row_stride(uint32_t num_k) { return num_k + 16; }
+
 struct Scratch {
   uint32_t* expert_counts = nullptr;    // [num_all_experts]: count's tallies, then scatter's next places
   uint32_t* local_rows = nullptr;       // [num_local_max]: rows per local expert
   uint32_t* first_block = nullptr;      // [num_local_max + 1]: PoolMap's memory
-  float* a = nullptr;                   // [block_m, kGroupK]: one K group of a tile's rows, expanded
+  float* a = nullptr;                   // [block_m, kGroupK] or [kMaxStreamedRows, K]: a tile's rows, decoded
   float* w = nullptr;                   // [kGroupK, kPanelCols]: one K group of a panel, expanded
   float* totals = nullptr;              // [block_m, tile columns]: FP32 accumulators of the tile
   const uint16_t** partials = nullptr;  // [num_choices]: combine's valid partials
@@ -37,7 +41,10 @@ struct Scratch {
     take(scratch.expert_counts, dims.num_all_experts());
     take(scratch.local_rows, dims.num_local_max());
     take(scratch.first_block, dims.num_local_max() + 1U);
-    take(scratch.a, uint64_t{dims.block_m} * kGroupK);
+    const uint64_t streamed =
+        uint64_t{kMaxStreamedRows} * streamed_row_stride(flow::max_of(dims.hidden, dims.intermediate));
+    const uint64_t grouped = uint64_t{dims.block_m} * kGroupK;
+    take(scratch.a, streamed > grouped ? streamed : grouped);
     take(scratch.w, uint64_t{kGroupK} * kPanelCols);
     take(scratch.totals, uint64_t{dims.block_m} * total_cols(dims));
     take(scratch.partials, dims.num_choices());

@@ -21,41 +21,38 @@ struct TileRows {
 };
 
 /// Panels [first, first + count) of a packed matrix go to columns [0, 16 * count) of the totals.
-/// ENSURES totals[m, n] is the promoted sum over all of K. The K group runs outermost, so that a group of rows is
-/// expanded once per tile and stays in the first-level cache for all panels.
+/// ENSURES totals[m, n] is the promoted sum over all of K.
+///
+/// Few rows are decoded over all of K, so that each panel's weights are one stream. Of many rows one K group at a time
+/// is decoded, so that it stays in the first-level cache for all panels.
 void multiply_tile(const Worker& worker, const PackedMatrix& matrix, uint32_t first_panel, uint32_t num_panels,
                    const TileRows& rows) {
   const Kernels& kernels = *worker.rules.kernels;
   const Scratch& scratch = worker.scratch;
-  const PackedLayout& layout = matrix.layout;
-  const uint32_t total_stride = num_panels * kPanelCols;
   const uint32_t num_groups = flow::ceil_div(rows.num_k, kGroupK);
-  std::fill_n(scratch.totals, size_t{rows.num_rows} * total_stride, 0.0F);
-  for (uint32_t g = 0; g < num_groups; ++g) {
-    const uint32_t k = g * kGroupK;
-    const uint32_t num_k = flow::min_of(kGroupK, rows.num_k - k);
+  const bool streams = rows.num_rows <= kMaxStreamedRows;
+  const uint32_t step_k = streams ? rows.num_k : kGroupK;
+  const uint32_t a_stride = streams ? streamed_row_stride(rows.num_k) : kGroupK;
+  MultiplyArgs args{.matrix = &matrix,
+                    .first_panel = first_panel,
+                    .num_panels = num_panels,
+                    .num_rows = rows.num_rows,
+                    .a = scratch.a,
+                    .a_stride = a_stride,
+                    .a_scale_stride = num_groups,
+                    .w = scratch.w,
+                    .totals = scratch.totals,
+                    .total_stride = size_t{num_panels} * kPanelCols};
+  const float factor = activation_factor(matrix.layout.format);
+  std::fill_n(scratch.totals, rows.num_rows * args.total_stride, 0.0F);
+  for (uint32_t k = 0; k < rows.num_k; k += step_k) {
+    args.first_k = k;
+    args.num_k = flow::min_of(step_k, rows.num_k - k);
+    args.a_scales = rows.scales + k / kGroupK;
     for (uint32_t m = 0; m < rows.num_rows; ++m) {
-      kernels.decode_row(rows.codes + size_t{m} * rows.num_k + k, num_k, scratch.a + size_t{m} * kGroupK);
+      kernels.decode_row(rows.codes + size_t{m} * rows.num_k + k, args.num_k, factor, scratch.a + size_t{m} * a_stride);
     }
-    MultiplyArgs args{.num_rows = rows.num_rows,
-                      .num_k = num_k,
-                      .segment_k = layout.segment_k,
-                      .a = scratch.a,
-                      .a_stride = kGroupK,
-                      .a_scales = rows.scales + g,
-                      .a_scale_stride = num_groups,
-                      .w = scratch.w,
-                      .total_stride = total_stride};
-    for (uint32_t p = 0; p < num_panels; ++p) {
-      const size_t panel = first_panel + p;
-      kernels.expand(layout.format, matrix.codes + panel * layout.panel_code_bytes() + layout.code_bytes(k), num_k,
-                     scratch.w);
-      args.w_scales = matrix.scales == nullptr
-                          ? nullptr
-                          : matrix.scales + (panel * layout.num_segments() + k / layout.segment_k) * kPanelCols;
-      args.totals = scratch.totals + size_t{p} * kPanelCols;
-      kernels.multiply(args);
-    }
+    kernels.multiply(args);
   }
 }
 

@@ -7,35 +7,54 @@ namespace megamoe::cpu {
 namespace {
 
 struct Vec8 {
+  using Words = __m256i;
   static constexpr uint32_t kLanes = 8;
-  static constexpr uint32_t kMaxRows = 6;  // 12 sums, 2 weights, 1 activation
+  static constexpr uint32_t kMaxRows = 6;     // 12 sums, 2 weights, 1 activation
+  static constexpr uint32_t kPairedRows = 1;  // 4 sums, 4 words, and what they expand to
   __m256 value;
 
   static Vec8 broadcast(float x) { return {_mm256_set1_ps(x)}; }
   static Vec8 load(const float* p) { return {_mm256_loadu_ps(p)}; }
   void store(float* p) const { _mm256_storeu_ps(p, value); }
 
-  static void expand_half(__m256i half, __m256 scale, float* w) {
-    _mm256_storeu_ps(w, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), scale));
-    _mm256_storeu_ps(w + 8, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), scale));
+  static Words load_words(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+  template <int j>
+  static Vec8 e4m3_byte(Words words) {
+    // To the top of the word, then down to FP32's exponent: the arithmetic shift takes the sign along.
+    const __m256i top = j == 3 ? words : _mm256_slli_epi32(words, 24 - 8 * j);
+    const __m256i mask = _mm256_set1_epi32(static_cast<int32_t>(kE4m3Bits));
+    return {_mm256_castsi256_ps(_mm256_and_si256(_mm256_srai_epi32(top, 4), mask))};
   }
-  static void expand_half(__m256i half, float* w) {
-    _mm256_storeu_ps(w, _mm256_cvtph_ps(_mm256_castsi256_si128(half)));
-    _mm256_storeu_ps(w + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)));
+  static Vec8 with_nan(Vec8 x) {
+    const __m256i nan_bits = _mm256_set1_epi32(kE4m3NanBits);
+    const __m256i bits = _mm256_castps_si256(x.value);
+    const __m256i is_nan = _mm256_cmpeq_epi32(_mm256_and_si256(bits, nan_bits), nan_bits);
+    return {_mm256_castsi256_ps(_mm256_or_si256(bits, _mm256_and_si256(is_nan, _mm256_set1_epi32(0x7FC00000))))};
   }
-  static void expand_e4m3(const uint8_t* codes, float* w) {
-    expand_half(half_from_e4m3(codes), _mm256_set1_ps(kE4m3HalfScale), w);
+  static Words e4m3_of_low_nibbles(Words words) {
+    const __m256i table = _mm256_broadcastsi128_si256(e4m3_of_e2m1());
+    return _mm256_shuffle_epi8(table, _mm256_and_si256(words, _mm256_set1_epi8(15)));
   }
-  static void expand_e2m1(const uint8_t* codes, float* w) {
-    const HalfPair half = half_from_e2m1_pairs(codes);
-    expand_half(half.even, w);
-    expand_half(half.odd, w + kPanelCols);
+  static Words e4m3_of_high_nibbles(Words words) { return e4m3_of_low_nibbles(_mm256_srli_epi32(words, 4)); }
+  template <int j>
+  static Vec8 bf16_half(Words words) {
+    const __m256i upper = _mm256_set1_epi32(static_cast<int32_t>(0xFFFF0000U));
+    return {_mm256_castsi256_ps(j == 0 ? _mm256_slli_epi32(words, 16) : _mm256_and_si256(words, upper))};
   }
-  static void expand_bf16(const uint8_t* codes, float* w) {
-    for (uint32_t i = 0; i < kPanelCols; i += kLanes) {
-      const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + 2 * i));
-      _mm256_storeu_ps(w + i, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16)));
-    }
+  static Vec8 e8m0_scales(const uint8_t* codes) {
+    const __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
+    const __m256i is_zero = _mm256_cmpeq_epi32(wide, _mm256_setzero_si256());
+    const __m256i is_nan = _mm256_cmpeq_epi32(wide, _mm256_set1_epi32(255));
+    const __m256i bits = _mm256_or_si256(_mm256_slli_epi32(wide, 23),
+                                         _mm256_or_si256(_mm256_and_si256(is_zero, _mm256_set1_epi32(0x00400000)),
+                                                         _mm256_and_si256(is_nan, _mm256_set1_epi32(0x7FC00000))));
+    return {_mm256_castsi256_ps(bits)};
+  }
+  static void decode_e4m3(const uint8_t* codes, float factor, float* x) {
+    const __m256 scale = _mm256_set1_ps(kE4m3HalfScale * factor);
+    const __m256i half = half_from_e4m3(codes);
+    _mm256_storeu_ps(x, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), scale));
+    _mm256_storeu_ps(x + 8, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), scale));
   }
 };
 

@@ -23,49 +23,110 @@ inline constexpr uint32_t kPanelCols = 16;
 /// Columns of K that are expanded and multiplied at a time: one activation scale.
 inline constexpr uint32_t kGroupK = kActivationGroup;
 
-/// How one packed matrix stands in memory.
-///
-/// codes: panel by panel; within a panel, K groups of kGroupK (the last one shorter); within a group,
-///   fp8:   [k][16] e4m3 bytes
-///   bf16:  [k][16] 16-bit values
-///   mxfp4: [k / 2][16] bytes, low nibble = even k
-/// scales: FP32, [panel][segment][16]; none for bf16. A segment is segment_k columns of K: the widest run, at most
-/// 128, inside which no scale changes (fp8: gcd(128, block_cols); mxfp4: 32; bf16: 128).
+/// How the scales of a packed matrix are kept.
+enum class PackedScale : uint8_t {
+  none,        ///< bf16
+  panel_f32,   ///< one float per segment: a whole panel lies in one scale block
+  column_f32,  ///< 16 floats per segment
+  column_e8m0  ///< 16 bytes per segment
+};
+
+/// Output columns of one panel times the 32-bit words that hold each column's codes.
+inline constexpr uint32_t kPanelWordBytes = kPanelCols * 4;
+
+/// Columns of K in one 32-bit word of packed codes.
+MM_HOST_DEVICE constexpr uint32_t values_per_word(WeightFormat format) {
+  return format == WeightFormat::mxfp4 ? 8 : format == WeightFormat::fp8_block ? 4 : 2;
+}
+
+/// How one packed matrix stands in memory: panel by panel; within a panel [k / values_per_word][16] words, within a
+/// word
+///   fp8:   byte j is the e4m3 code of column k + j
+///   mxfp4: byte j holds the e2m1 codes of column k + j (low nibble) and of column k + 4 + j (high nibble)
+///   bf16:  half j is column k + j
+/// Scales stand apart: [panel][segment], as PackedScale says. A segment is segment_k columns of K: the widest run, at
+/// most 128, inside which no scale changes (fp8: gcd(128, block_cols); mxfp4: 32; bf16: 128).
 struct PackedLayout {
   WeightFormat format = WeightFormat::bf16;
+  PackedScale scale = PackedScale::none;
   uint32_t num_panels = 0;
   uint32_t num_k = 0;      ///< a multiple of 16
   uint32_t segment_k = 0;  ///< divides 128
 
-  /// Bytes of the codes of one panel.
-  size_t panel_code_bytes() const;
-  /// Bytes of the codes of `k` columns of one panel (k even).
-  size_t code_bytes(uint32_t k) const;
-  /// ceil(num_k / segment_k); 0 for bf16.
-  uint32_t num_segments() const;
-  size_t total_code_bytes() const { return num_panels * panel_code_bytes(); }
-  size_t total_scale_floats() const { return size_t{num_panels} * num_segments() * kPanelCols; }
+  /// Bytes of the codes of the first `k` columns of a panel (k a multiple of 16).
+  MM_HOST_DEVICE constexpr size_t code_bytes(uint32_t k) const {
+    return size_t{k / values_per_word(format)} * kPanelWordBytes;
+  }
+  MM_HOST_DEVICE constexpr size_t panel_code_bytes() const { return code_bytes(num_k); }
+  MM_HOST_DEVICE constexpr uint32_t num_segments() const { return (num_k + segment_k - 1) / segment_k; }
+  MM_HOST_DEVICE constexpr size_t segment_scale_bytes() const {
+    switch (scale) {
+      case PackedScale::none: return 0;
+      case PackedScale::panel_f32: return sizeof(float);
+      case PackedScale::column_f32: return kPanelCols * sizeof(float);
+      case PackedScale::column_e8m0: return kPanelCols;
+    }
+    return 0;
+  }
+  MM_HOST_DEVICE constexpr size_t panel_scale_bytes() const { return num_segments() * segment_scale_bytes(); }
+  constexpr size_t total_code_bytes() const { return num_panels * panel_code_bytes(); }
+  constexpr size_t total_scale_bytes() const { return num_panels * panel_scale_bytes(); }
 };
+
+/// Whether any e4m3 code of a matrix is NaN.
+enum class NanCodes : uint8_t { none, some };
 
 /// A packed matrix: a layout and where its bytes are.
 struct PackedMatrix {
   PackedLayout layout;
-  const std::byte* codes = nullptr;  // [total_code_bytes], 64-byte aligned
-  const float* scales = nullptr;     // [num_panels, num_segments, 16], 64-byte aligned; null for bf16
+  const std::byte* codes = nullptr;   // [total_code_bytes], 64-byte aligned
+  const std::byte* scales = nullptr;  // [total_scale_bytes], 64-byte aligned; null for bf16
+  NanCodes nan_codes = NanCodes::none;
 };
 
-/// One K group of `multiply`: total[m, n] += promote(sum_k a[m, k] * w[k, n]).
+// Codes become FP32 by moving their bits, which leaves the value over kCodeFactor (e2m1 codes pass through the e4m3
+// codes of four times their value). Activations are multiplied by kActivationFactor when they are decoded, so that
+// products and sums stay in range; what is left is sum_factor, multiplied in when sums are promoted. All are powers of
+// two, and exact.
+inline constexpr float kCodeFactor = 0x1p120F;
+inline constexpr float kActivationFactor = 0x1p118F;
+
+/// What expanded values of `format` lack.
+constexpr float code_factor(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::fp8_block: return kCodeFactor;
+    case WeightFormat::mxfp4: return kCodeFactor / 4;
+    case WeightFormat::bf16: return 1.0F;
+  }
+  return 1.0F;
+}
+/// What activations are multiplied by for weights of `format`.
+constexpr float activation_factor(WeightFormat format) {
+  return format == WeightFormat::bf16 ? 1.0F : kActivationFactor;
+}
+/// What is left for the sums.
+constexpr float sum_factor(WeightFormat format) { return code_factor(format) / activation_factor(format); }
+
+/// Up to so many rows, weights are expanded in registers and streamed; beyond, through MultiplyArgs::w.
+inline constexpr uint32_t kMaxStreamedRows = 6;
+/// How far ahead of a stream of weights the next ones are asked for.
+inline constexpr uint32_t kPrefetchBytes = 1024;
+
+/// Panels [first_panel, first_panel + num_panels) by rows, over columns [first_k, first_k + num_k) of K:
+/// total[m, n] += promote(sum_k a[m, k] * w[k, n]), segment by segment.
 struct MultiplyArgs {
+  const PackedMatrix* matrix = nullptr;
+  uint32_t first_panel = 0;
+  uint32_t num_panels = 0;
+  uint32_t first_k = 0;  ///< a multiple of kGroupK
+  uint32_t num_k = 0;    ///< a multiple of 16; whole groups, but for the last of the matrix
   uint32_t num_rows = 0;
-  uint32_t num_k = 0;        ///< columns of this group, 1..128
-  uint32_t segment_k = 0;    ///< promotion width
-  const float* a = nullptr;  // [num_rows, a_stride], this group's first column; element values, unscaled
+  const float* a = nullptr;  // [num_rows, a_stride], from first_k on; unscaled values times activation_factor
   size_t a_stride = 0;
-  const float* a_scales = nullptr;  // [num_rows * a_scale_stride]: row m's scale at m * a_scale_stride
+  const float* a_scales = nullptr;  // [num_rows, a_scale_stride]: one per K group, from first_k's on
   size_t a_scale_stride = 0;
-  const float* w = nullptr;         // [num_k, 16], expanded
-  const float* w_scales = nullptr;  // [ceil(num_k / segment_k), 16]; null = 1 (bf16)
-  float* totals = nullptr;          // [num_rows, total_stride], the panel's 16 columns
+  float* w = nullptr;       // [kGroupK, 16], scratch
+  float* totals = nullptr;  // [num_rows, total_stride]; columns of panel p at 16 * (p - first_panel)
   size_t total_stride = 0;
 };
 
@@ -86,11 +147,12 @@ struct ActivateArgs {
 /// The inner loops of one instruction set. Every entry gives the same bits as the scalar one.
 struct Kernels {
   Isa isa = Isa::scalar;
-  /// Expands `num_k` columns (even) of one panel to FP32: w[num_k, 16]. NaN codes become NaN.
+  /// Expands `num_k` columns (a multiple of 8) of one panel to FP32: w[num_k, 16]; e4m3 and e2m1 values over
+  /// kCodeFactor. NaN codes become NaN.
   void (*expand)(WeightFormat format, const std::byte* codes, uint32_t num_k, float* w);
   void (*multiply)(const MultiplyArgs& args);
-  /// e4m3 codes to FP32.
-  void (*decode_row)(const uint8_t* codes, uint32_t num_cols, float* values);
+  /// e4m3 codes to FP32, times `factor`.
+  void (*decode_row)(const uint8_t* codes, uint32_t num_cols, float factor, float* values);
   /// One BF16 row [hidden] to codes [hidden] and scales [ceil(hidden / 128)].
   void (*quantise_row)(const uint16_t* x, uint32_t hidden, flow::ScaleRule rule, uint8_t* codes, float* scales);
   void (*activate_group)(const ActivateArgs& args);

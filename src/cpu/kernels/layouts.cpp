@@ -176,23 +176,24 @@ Status check_dimension(std::string_view name, std::string_view dimension, uint32
                           "pad the weights");
 }
 
-/// REQUIRES check_matrix() passed.
-PackedLayout packed_layout(const WeightMatrix& matrix, uint32_t num_panels) {
-  PackedLayout layout{matrix.format, num_panels, matrix.num_cols, kGroupK};
-  if (matrix.format == WeightFormat::fp8_block) layout.segment_k = std::gcd(kGroupK, matrix.block_cols);
-  if (matrix.format == WeightFormat::mxfp4) layout.segment_k = kMxfp4Group;
+/// `panel_rows`: rows of the matrix that one panel's columns span. REQUIRES check_matrix() passed.
+PackedLayout packed_layout(const WeightMatrix& matrix, uint32_t num_panels, uint32_t panel_rows) {
+  PackedLayout layout{matrix.format, PackedScale::none, num_panels, matrix.num_cols, kGroupK};
+  switch (matrix.format) {
+    case WeightFormat::bf16: break;
+    case WeightFormat::mxfp4:
+      layout.segment_k = kMxfp4Group;
+      layout.scale = PackedScale::column_e8m0;
+      break;
+    case WeightFormat::fp8_block:
+      layout.segment_k = std::gcd(kGroupK, matrix.block_cols);
+      layout.scale = matrix.block_rows % panel_rows == 0 ? PackedScale::panel_f32 : PackedScale::column_f32;
+      break;
+  }
   return layout;
 }
 
 }  // namespace
-
-size_t PackedLayout::code_bytes(uint32_t k) const { return value_bytes(format, uint64_t{k} * kPanelCols); }
-
-size_t PackedLayout::panel_code_bytes() const { return code_bytes(num_k); }
-
-uint32_t PackedLayout::num_segments() const {
-  return format == WeightFormat::bf16 ? 0 : static_cast<uint32_t>(ceil_div(num_k, segment_k));
-}
 
 Result<ExpertLayouts> expert_layouts(const ExpertWeights& weights, const LayerShape& shape, std::string_view name) {
   MM_RETURN_IF_ERROR(check_dimension(name, "hidden", shape.hidden));
@@ -212,8 +213,9 @@ Result<ExpertLayouts> expert_layouts(const ExpertWeights& weights, const LayerSh
   MM_RETURN_IF_ERROR(check_bias(fmt::format("{}: down_bias", name), weights.down_bias, shape.hidden));
 
   ExpertLayouts layouts;
-  layouts.gemm1 = packed_layout(gate.matrix, 2 * (shape.intermediate / kPanelCols));
-  layouts.gemm2 = packed_layout(weights.down, shape.hidden / kPanelCols);
+  const uint32_t gate_rows = weights.layout == GateUpLayout::interleaved ? 2 * kPanelCols : kPanelCols;
+  layouts.gemm1 = packed_layout(gate.matrix, 2 * (shape.intermediate / kPanelCols), gate_rows);
+  layouts.gemm2 = packed_layout(weights.down, shape.hidden / kPanelCols, kPanelCols);
   return layouts;
 }
 

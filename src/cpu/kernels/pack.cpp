@@ -45,69 +45,104 @@ float load_scale(const WeightMatrix& matrix, size_t idx) {
   return load_float(std::get<std::span<const float>>(matrix.scales).data(), idx);
 }
 
-/// Codes of one panel as units of `Unit`: an e4m3 byte, a byte of two e2m1 nibbles (both of the same column, so the
-/// pair stays together), or a BF16 value. out [num_units, 16].
-template <class Unit>
-void transpose_panel(const PanelSources& sources, uint32_t num_units, std::byte* out) {
-  constexpr uint32_t kBlockUnits = 64;  // of one cache line per row, so that each line is read once
-  for (uint32_t begin = 0; begin < num_units; begin += kBlockUnits) {
-    const uint32_t end = std::min(begin + kBlockUnits, num_units);
+/// Nibbles of eight columns of K, in order, to the order of a packed word: column j beside column 4 + j.
+uint32_t pair_nibbles(uint32_t columns) {
+  const auto spread = [](uint32_t half) {
+    half = (half | half << 8) & 0x00FF00FFU;
+    return (half | half << 4) & 0x0F0F0F0FU;
+  };
+  return spread(columns & 0xFFFFU) | spread(columns >> 16) << 4;
+}
+
+/// Adds to its running state whether any byte of a word is a NaN code of e4m3.
+uint32_t nan_bytes(uint32_t word) { return ((word & 0x7F7F7F7FU) + 0x01010101U) & 0x80808080U; }
+
+/// Codes of one panel, word by word: out [num_k / values_per_word, 16].
+template <WeightFormat kFormat>
+NanCodes pack_panel_codes(const PanelSources& sources, uint32_t num_k, std::byte* out) {
+  constexpr uint32_t kBlockWords = 16;  // of one cache line per row, so that each line is read once
+  const uint32_t num_words = num_k / values_per_word(kFormat);
+  uint32_t nans = 0;
+  for (uint32_t begin = 0; begin < num_words; begin += kBlockWords) {
+    const uint32_t end = std::min(begin + kBlockWords, num_words);
     for (uint32_t col = 0; col < kPanelCols; ++col) {
       const auto [matrix, row] = sources[col];
-      const std::byte* in = matrix->values.data() + size_t{row} * num_units * sizeof(Unit);
-      for (uint32_t unit = begin; unit < end; ++unit) {
-        std::memcpy(out + (size_t{unit} * kPanelCols + col) * sizeof(Unit), in + unit * sizeof(Unit), sizeof(Unit));
+      const std::byte* in = matrix->values.data() + size_t{row} * num_words * sizeof(uint32_t);
+      for (uint32_t idx = begin; idx < end; ++idx) {
+        uint32_t word;
+        std::memcpy(&word, in + idx * sizeof(word), sizeof(word));
+        if constexpr (kFormat == WeightFormat::mxfp4) word = pair_nibbles(word);
+        if constexpr (kFormat == WeightFormat::fp8_block) nans |= nan_bytes(word);
+        std::memcpy(out + (size_t{idx} * kPanelCols + col) * sizeof(word), &word, sizeof(word));
       }
     }
   }
+  return nans != 0 ? NanCodes::some : NanCodes::none;
 }
 
-void pack_panel_codes(const PanelSources& sources, const PackedLayout& layout, std::byte* out) {
+NanCodes pack_panel_codes(const PanelSources& sources, const PackedLayout& layout, std::byte* out) {
   switch (layout.format) {
-    case WeightFormat::fp8_block: return transpose_panel<uint8_t>(sources, layout.num_k, out);
-    case WeightFormat::mxfp4: return transpose_panel<uint8_t>(sources, layout.num_k / 2, out);
-    case WeightFormat::bf16: return transpose_panel<uint16_t>(sources, layout.num_k, out);
+    case WeightFormat::fp8_block: return pack_panel_codes<WeightFormat::fp8_block>(sources, layout.num_k, out);
+    case WeightFormat::mxfp4: return pack_panel_codes<WeightFormat::mxfp4>(sources, layout.num_k, out);
+    case WeightFormat::bf16: return pack_panel_codes<WeightFormat::bf16>(sources, layout.num_k, out);
   }
+  return NanCodes::none;
 }
 
-/// out [num_segments, 16].
-void pack_panel_scales(const PanelSources& sources, const PackedLayout& layout, float* out) {
-  for (uint32_t col = 0; col < kPanelCols; ++col) {
-    const auto [matrix, row] = sources[col];
-    for (uint32_t segment = 0; segment < layout.num_segments(); ++segment) {
-      const size_t blocks_per_row = (size_t{matrix->num_cols} + matrix->block_cols - 1) / matrix->block_cols;
-      const size_t block_row = row / matrix->block_rows;
-      const size_t block_col = segment * layout.segment_k / matrix->block_cols;
-      out[segment * kPanelCols + col] = load_scale(*matrix, block_row * blocks_per_row + block_col);
+/// Index of the scale of `source` in its matrix, for the columns of K from `k` on.
+size_t scale_idx(const SourceRow& source, uint32_t k) {
+  const WeightMatrix& matrix = *source.matrix;
+  const size_t blocks_per_row = (size_t{matrix.num_cols} + matrix.block_cols - 1) / matrix.block_cols;
+  return source.row / matrix.block_rows * blocks_per_row + k / matrix.block_cols;
+}
+
+/// Scales of one panel, segment by segment, in the form that layout.scale says.
+void pack_panel_scales(const PanelSources& sources, const PackedLayout& layout, std::byte* out) {
+  const uint32_t num_cols = layout.scale == PackedScale::panel_f32 ? 1 : kPanelCols;
+  for (uint32_t segment = 0; segment < layout.num_segments(); ++segment) {
+    for (uint32_t col = 0; col < num_cols; ++col) {
+      const SourceRow& source = sources[col];
+      const size_t idx = scale_idx(source, segment * layout.segment_k);
+      if (layout.scale == PackedScale::column_e8m0) {
+        *out++ = std::byte{std::get<std::span<const E8m0>>(source.matrix->scales)[idx].bits};
+      } else {
+        const float scale = load_scale(*source.matrix, idx);
+        std::memcpy(out, &scale, sizeof(scale));
+        out += sizeof(scale);
+      }
     }
   }
 }
 
 /// Packs every panel; `source_of(panel, col)` says where its columns come from.
 template <class SourceOf>
-void pack(const PackedLayout& layout, std::byte* codes, float* scales, SourceOf source_of) {
+NanCodes pack(const PackedLayout& layout, std::byte* codes, std::byte* scales, SourceOf source_of) {
+  NanCodes nan_codes = NanCodes::none;
   for (uint32_t panel = 0; panel < layout.num_panels; ++panel) {
     PanelSources sources;
     for (uint32_t col = 0; col < kPanelCols; ++col) sources[col] = source_of(panel, col);
-    pack_panel_codes(sources, layout, codes + panel * layout.panel_code_bytes());
-    const size_t first_scale = size_t{panel} * layout.num_segments() * kPanelCols;
-    pack_panel_scales(sources, layout, scales + first_scale);
+    const NanCodes found = pack_panel_codes(sources, layout, codes + panel * layout.panel_code_bytes());
+    if (found == NanCodes::some) nan_codes = found;
+    if (layout.scale != PackedScale::none) {
+      pack_panel_scales(sources, layout, scales + panel * layout.panel_scale_bytes());
+    }
   }
+  return nan_codes;
 }
 
 }  // namespace
 
-void pack_gemm1(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout, std::byte* codes,
-                float* scales) {
-  pack(layout, codes, scales, [&](uint32_t panel, uint32_t panel_col) {
+NanCodes pack_gemm1(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout, std::byte* codes,
+                    std::byte* scales) {
+  return pack(layout, codes, scales, [&](uint32_t panel, uint32_t panel_col) {
     const Half half = panel % 2 == 0 ? Half::gate : Half::up;
     return gate_up_source(weights, shape.intermediate, half, panel / 2 * kPanelCols + panel_col);
   });
 }
 
-void pack_gemm2(const ExpertWeights& weights, const LayerShape&, const PackedLayout& layout, std::byte* codes,
-                float* scales) {
-  pack(layout, codes, scales, [&](uint32_t panel, uint32_t panel_col) {
+NanCodes pack_gemm2(const ExpertWeights& weights, const LayerShape&, const PackedLayout& layout, std::byte* codes,
+                    std::byte* scales) {
+  return pack(layout, codes, scales, [&](uint32_t panel, uint32_t panel_col) {
     return SourceRow{&weights.down, panel * kPanelCols + panel_col};
   });
 }

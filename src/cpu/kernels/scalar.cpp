@@ -3,34 +3,51 @@
 #include "cpu/kernels/generic.hpp"
 #include "formats/e2m1.hpp"
 #include "formats/e4m3.hpp"
+#include "formats/e8m0.hpp"
 
 namespace megamoe::cpu {
 namespace {
 
 struct Lane {
+  using Words = uint32_t;
   static constexpr uint32_t kLanes = 1;
   static constexpr uint32_t kMaxRows = 1;
+  static constexpr uint32_t kPairedRows = 0;
   float value;
 
   static Lane broadcast(float x) { return {x}; }
   static Lane load(const float* p) { return {*p}; }
   void store(float* p) const { *p = value; }
 
-  static void expand_e4m3(const uint8_t* codes, float* w) {
-    for (uint32_t i = 0; i < kPanelCols; ++i) w[i] = e4m3_to_float(codes[i]);
+  static Words load_words(const uint8_t* p) {
+    uint32_t word;
+    __builtin_memcpy(&word, p, sizeof(word));
+    return word;
   }
-  static void expand_e2m1(const uint8_t* codes, float* w) {
-    for (uint32_t i = 0; i < kPanelCols; ++i) {
-      w[i] = e2m1_to_float(e2m1_even_column(codes[i]));
-      w[kPanelCols + i] = e2m1_to_float(e2m1_odd_column(codes[i]));
-    }
+  template <int j>
+  static Lane e4m3_byte(Words word) {
+    const uint32_t code = word >> (8 * j) & 0xFFU;
+    return {bits_float((code & 0x80U) << 24 | (code & 0x7FU) << 20)};
   }
-  static void expand_bf16(const uint8_t* codes, float* w) {
-    for (uint32_t i = 0; i < kPanelCols; ++i) {
-      uint16_t bits;
-      __builtin_memcpy(&bits, codes + 2 * i, sizeof(bits));
-      w[i] = bf16_to_float(bits);
+  static Lane with_nan(Lane x) {
+    const bool is_nan = (float_bits(x.value) & 0x7FFFFFFFU) == uint32_t{kE4m3Nan} << 20;
+    return is_nan ? Lane{bits_float(0x7FC00000U)} : x;
+  }
+  static Words e4m3_of_low_nibbles(Words word) {
+    uint32_t codes = 0;
+    for (uint32_t byte = 0; byte < 4; ++byte) {
+      codes |= uint32_t{e4m3_from_float(4.0F * e2m1_to_float(word >> (8 * byte) & 15U))} << (8 * byte);
     }
+    return codes;
+  }
+  static Words e4m3_of_high_nibbles(Words word) { return e4m3_of_low_nibbles(word >> 4); }
+  template <int j>
+  static Lane bf16_half(Words word) {
+    return {bits_float(j == 0 ? word << 16 : word & 0xFFFF0000U)};
+  }
+  static Lane e8m0_scales(const uint8_t* code) { return {e8m0_to_float(*code)}; }
+  static void decode_e4m3(const uint8_t* codes, float factor, float* x) {
+    for (uint32_t i = 0; i < kPanelCols; ++i) x[i] = mul_rn(e4m3_to_float(codes[i]), factor);
   }
 };
 
