@@ -2,10 +2,9 @@
 //
 //   kernels_bench --benchmark_filter=gemm/avx2
 //
-// gemm/ISA/FORMAT/ROWS walks a packed matrix that no cache holds, as a worker does: for every tile of 8 panels, K group
-// by K group, expand a panel's 128 columns of K and multiply them with ROWS rows. Columns of its output: FMA is the
-// fraction of the multiply-add ceiling, codes the bytes of packed weights per second, read the fraction of the read
-// ceiling.
+// gemm/ISA/FORMAT/ROWS walks a packed matrix that no cache holds, as a worker does, tile by tile of 8 panels, with ROWS
+// rows. Columns of its output: FMA is the fraction of the multiply-add ceiling, codes the bytes of packed weights per
+// second, read the fraction of the read ceiling.
 
 #include <benchmark/benchmark.h>
 
@@ -41,45 +40,44 @@ std::vector<std::byte> random_codes(size_t num_bytes) {
   return codes;
 }
 
-void gemm(benchmark::State& state, const Bench& bench, WeightFormat format, uint32_t segment_k, uint32_t num_rows) {
-  cpu::PackedLayout layout{format, 1, kNumK, segment_k};
+/// As expert_layouts() makes it for 128x128 and 1x32 scale blocks.
+cpu::PackedLayout packed_layout(WeightFormat format, uint32_t num_panels, uint32_t num_k) {
+  using cpu::PackedScale;
+  switch (format) {
+    case WeightFormat::fp8_block: return {format, PackedScale::panel_f32, num_panels, num_k, cpu::kGroupK};
+    case WeightFormat::mxfp4: return {format, PackedScale::column_e8m0, num_panels, num_k, kMxfp4Group};
+    case WeightFormat::bf16: return {format, PackedScale::none, num_panels, num_k, cpu::kGroupK};
+  }
+  return {};
+}
+
+void gemm(benchmark::State& state, const Bench& bench, WeightFormat format, uint32_t num_rows) {
+  cpu::PackedLayout layout = packed_layout(format, 1, kNumK);
   layout.num_panels = static_cast<uint32_t>(kMatrixBytes / layout.panel_code_bytes()) / kTilePanels * kTilePanels;
   const std::vector<std::byte> codes = random_codes(layout.total_code_bytes());
-  const std::vector<float> scales(layout.total_scale_floats(), 0.5F);
-  const std::vector<float> a(size_t{num_rows} * cpu::kGroupK, 0.25F);
-  const std::vector<float> a_scales(num_rows, 2.0F);
+  const std::vector<std::byte> scales(layout.total_scale_bytes(), std::byte{0x3F});
+  const cpu::PackedMatrix matrix{layout, codes.data(), scales.data()};
+  // As the layer calls it: few rows over all of K at once, many rows one K group at a time.
+  const uint32_t step_k = num_rows <= cpu::kMaxStreamedRows ? kNumK : cpu::kGroupK;
+  const std::vector<float> a(size_t{num_rows} * (step_k + 16), 0.25F * cpu::activation_factor(format));
+  const std::vector<float> a_scales(num_rows * kNumK / cpu::kGroupK, 2.0F);
   std::vector<float> totals(size_t{num_rows} * kTilePanels * cpu::kPanelCols);
   alignas(64) float w[cpu::kGroupK * cpu::kPanelCols];
-  cpu::MultiplyArgs args;
-  args.num_rows = num_rows;
-  args.num_k = cpu::kGroupK;
-  args.segment_k = segment_k;
-  args.a = a.data();
-  args.a_stride = cpu::kGroupK;
-  args.a_scales = a_scales.data();
-  args.a_scale_stride = 1;
-  args.w = w;
-  args.total_stride = kTilePanels * cpu::kPanelCols;
-  const uint32_t segments_per_group = cpu::kGroupK / segment_k;
-
-  uint32_t tile = 0;
+  cpu::MultiplyArgs args{.matrix = &matrix,
+                         .num_panels = kTilePanels,
+                         .num_k = step_k,
+                         .num_rows = num_rows,
+                         .a = a.data(),
+                         .a_stride = step_k + 16,
+                         .a_scales = a_scales.data(),
+                         .a_scale_stride = kNumK / cpu::kGroupK,
+                         .w = w,
+                         .totals = totals.data(),
+                         .total_stride = kTilePanels * cpu::kPanelCols};
   const uint32_t num_tiles = layout.num_panels / kTilePanels;
   for (auto _ : state) {
-    for (uint32_t group = 0; group < kNumK / cpu::kGroupK; ++group) {
-      for (uint32_t panel = 0; panel < kTilePanels; ++panel) {
-        const size_t panel_idx = size_t{tile} * kTilePanels + panel;
-        bench.kernels->expand(
-            format, codes.data() + panel_idx * layout.panel_code_bytes() + group * layout.code_bytes(cpu::kGroupK),
-            cpu::kGroupK, w);
-        args.w_scales = scales.empty()
-                            ? nullptr
-                            : scales.data() + (panel_idx * layout.num_segments() + size_t{group} * segments_per_group) *
-                                                  cpu::kPanelCols;
-        args.totals = totals.data() + panel * cpu::kPanelCols;
-        bench.kernels->multiply(args);
-      }
-    }
-    tile = (tile + 1) % num_tiles;
+    for (args.first_k = 0; args.first_k < kNumK; args.first_k += step_k) bench.kernels->multiply(args);
+    args.first_panel = (args.first_panel + kTilePanels) % (num_tiles * kTilePanels);
     benchmark::DoNotOptimize(totals.data());
   }
   const double iterations = static_cast<double>(state.iterations());
@@ -176,10 +174,9 @@ void pack(benchmark::State& state, WeightFormat format) {
   weights.gate_up = {format, 2 * shape.intermediate, shape.hidden, gate_up, block_rows, block_cols, {}};
   if (format == WeightFormat::fp8_block) weights.gate_up.scales = std::span<const float>(f32_scales);
   if (format == WeightFormat::mxfp4) weights.gate_up.scales = std::span<const E8m0>(e8m0_scales);
-  const uint32_t segment_k = format == WeightFormat::mxfp4 ? 32 : cpu::kGroupK;
-  const cpu::PackedLayout layout{format, 2 * shape.intermediate / cpu::kPanelCols, shape.hidden, segment_k};
+  const cpu::PackedLayout layout = packed_layout(format, 2 * shape.intermediate / cpu::kPanelCols, shape.hidden);
   std::vector<std::byte> codes(layout.total_code_bytes());
-  std::vector<float> scales(layout.total_scale_floats());
+  std::vector<std::byte> scales(layout.total_scale_bytes());
   for (auto _ : state) {
     cpu::pack_gemm1(weights, shape, layout, codes.data(), scales.data());
     benchmark::ClobberMemory();
@@ -193,10 +190,9 @@ void add_benchmarks(const Bench& bench) {
     benchmark::RegisterBenchmark(name.c_str(), function, args...)->MinTime(0.1);
   };
   for (const WeightFormat format : {WeightFormat::fp8_block, WeightFormat::mxfp4, WeightFormat::bf16}) {
-    const uint32_t segment_k = format == WeightFormat::mxfp4 ? kMxfp4Group : cpu::kGroupK;
     for (const uint32_t num_rows : {1, 2, 4, 8, 16, 32, 64}) {
       add("gemm/" + isa + "/" + std::string(to_string(format)) + "/" + std::to_string(num_rows), gemm, bench, format,
-          segment_k, num_rows);
+          num_rows);
     }
   }
   add("fma/" + isa, fma, bench);

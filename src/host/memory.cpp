@@ -4,6 +4,11 @@
 #include <sys/mman.h>
 
 namespace megamoe::internal {
+namespace {
+
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+
+}  // namespace
 
 Result<PrivateMemory> PrivateMemory::allocate(uint64_t num_bytes) {
   PrivateMemory memory;
@@ -16,6 +21,8 @@ Result<PrivateMemory> PrivateMemory::allocate(uint64_t num_bytes) {
                     "or raise the limit that `ulimit -v` shows",
                     num_bytes));
   }
+  // Weights and pools are read in long runs: with small pages a core spends its time in the page tables.
+  if (num_bytes >= kHugePage) madvise(data, num_bytes, MADV_HUGEPAGE);
   memory.data_ = std::unique_ptr<std::byte, Unmap>(static_cast<std::byte*>(data), Unmap{num_bytes});
   return memory;
 }

@@ -1,144 +1,236 @@
-// multiply against three plain loops, bit for bit.
+// multiply against plain loops over unscaled values, bit for bit: streamed and expanded, every format and scale.
 
 #include <cmath>
+#include <cstring>
 
-#include "kernels_testing.hpp"
+#include "formats/e8m0.hpp"
+#include "panel_testing.hpp"
 
 namespace megamoe::cpu {
 namespace {
 
-enum class WeightScales { given, none };
-
-/// One call's operands, with strides wider than the rows so that a wrong stride shows.
-struct Problem {
+/// Shape of one problem. `first_panel` panels stand before those that are multiplied.
+struct Size {
+  WeightFormat format;
+  PackedScale scale;
+  uint32_t segment_k;
   uint32_t num_rows;
   uint32_t num_k;
-  uint32_t segment_k;
-  WeightScales weight_scales;
-  size_t a_stride = num_k + 3;
-  size_t a_scale_stride = 2;
-  size_t total_stride = kPanelCols + 5;
-  uint32_t num_segments = (num_k + segment_k - 1) / segment_k;
-  std::vector<float> a = random_floats(num_rows * a_stride, num_rows);
-  std::vector<float> a_scales = random_floats(num_rows * a_scale_stride, num_k, 0.1F, 2.0F);
-  std::vector<float> w = random_floats(size_t{num_k} * kPanelCols, segment_k);
-  std::vector<float> w_scales = random_floats(size_t{num_segments} * kPanelCols, 5, 0.1F, 2.0F);
-  std::vector<float> totals = random_floats(num_rows * total_stride, 6);
+  uint32_t num_panels = 3;
+  uint32_t first_panel = 1;
+};
 
-  MultiplyArgs args() {
-    MultiplyArgs args;
-    args.num_rows = num_rows;
-    args.num_k = num_k;
-    args.segment_k = segment_k;
-    args.a = a.data();
-    args.a_stride = a_stride;
-    args.a_scales = a_scales.data();
-    args.a_scale_stride = a_scale_stride;
-    args.w = w.data();
-    args.w_scales = weight_scales == WeightScales::given ? w_scales.data() : nullptr;
-    args.totals = totals.data();
-    args.total_stride = total_stride;
-    return args;
+/// One call's operands, with strides wider than the rows so that a wrong stride shows.
+class Problem {
+ public:
+  explicit Problem(const Size& size)
+      : size_(size),
+        layout_{size.format, size.scale, size.first_panel + size.num_panels, size.num_k, size.segment_k},
+        codes_(size.format, layout_.num_panels, size.num_k),
+        scales_(layout_.total_scale_bytes()),
+        a(size.num_rows * a_stride()),
+        a_scales(random_floats(size.num_rows * a_scale_stride(), size.num_k, 0.1F, 2.0F)),
+        totals(random_floats(size.num_rows * total_stride(), 6)),
+        w_(size_t{kGroupK} * kPanelCols) {
+    std::minstd_rand random(size.num_rows + size.num_k);
+    for (uint32_t panel = 0; panel < layout_.num_panels; ++panel) {
+      for (uint32_t k = 0; k < size.num_k; ++k) {
+        for (uint32_t col = 0; col < kPanelCols; ++col) set_code(panel, k, col, random_code(random));
+      }
+    }
+    for (float& value : a) value = e4m3_to_float(static_cast<uint8_t>(random() % 0x7F));
+    if (size.scale == PackedScale::column_e8m0) {
+      for (std::byte& scale : scales_) scale = static_cast<std::byte>(120 + random() % 16);
+    } else if (!scales_.empty()) {
+      const std::vector<float> floats = random_floats(scales_.size() / sizeof(float), 5, 0.1F, 2.0F);
+      std::memcpy(scales_.data(), floats.data(), scales_.size());
+    }
+  }
+
+  size_t a_stride() const { return size_.num_k + 3; }
+  size_t a_scale_stride() const { return (size_.num_k + kGroupK - 1) / kGroupK + 1; }
+  size_t total_stride() const { return size_t{size_.num_panels} * kPanelCols + 5; }
+  void set_code(uint32_t panel, uint32_t k, uint32_t col, uint32_t code) { codes_.set(panel, k, col, code); }
+  void set_nan_codes() { nan_codes_ = NanCodes::some; }
+
+  void run(const Kernels& kernels) { run(kernels, 0, size_.num_rows); }
+  /// Rows [first_row, first_row + num_rows) alone.
+  void run(const Kernels& kernels, uint32_t first_row, uint32_t num_rows) {
+    const PackedMatrix matrix{layout_, codes_.data(), scales_.data(), nan_codes_};
+    std::vector<float> scaled = a;
+    for (float& value : scaled) value *= activation_factor(size_.format);
+    kernels.multiply({.matrix = &matrix,
+                      .first_panel = size_.first_panel,
+                      .num_panels = size_.num_panels,
+                      .num_k = size_.num_k,
+                      .num_rows = num_rows,
+                      .a = scaled.data() + first_row * a_stride(),
+                      .a_stride = a_stride(),
+                      .a_scales = a_scales.data() + first_row * a_scale_stride(),
+                      .a_scale_stride = a_scale_stride(),
+                      .w = w_.data(),
+                      .totals = totals.data() + first_row * total_stride(),
+                      .total_stride = total_stride()});
   }
 
   /// The totals as the documented order of operations makes them.
   std::vector<float> wanted() const {
     std::vector<float> result = totals;
-    for (uint32_t m = 0; m < num_rows; ++m) {
-      for (uint32_t n = 0; n < kPanelCols; ++n) {
-        float& total = result[m * total_stride + n];
-        for (uint32_t segment = 0; segment < num_segments; ++segment) {
-          float acc = 0.0F;
-          for (uint32_t k = segment * segment_k; k < std::min(num_k, (segment + 1) * segment_k); ++k) {
-            acc = std::fma(a[m * a_stride + k], w[k * kPanelCols + n], acc);
+    for (uint32_t m = 0; m < size_.num_rows; ++m) {
+      for (uint32_t n = 0; n < size_.num_panels * kPanelCols; ++n) {
+        float& total = result[m * total_stride() + n];
+        for (uint32_t begin = 0; begin < size_.num_k; begin += size_.segment_k) {
+          float sum = 0.0F;
+          for (uint32_t k = begin; k < std::min(size_.num_k, begin + size_.segment_k); ++k) {
+            sum = std::fma(a[m * a_stride() + k], codes_.value(size_.first_panel + n / kPanelCols, k, n % kPanelCols),
+                           sum);
           }
-          const float a_scale = a_scales[m * a_scale_stride];
+          const float a_scale = a_scales[m * a_scale_stride() + begin / kGroupK];
           const float scale =
-              weight_scales == WeightScales::given ? a_scale * w_scales[segment * kPanelCols + n] : a_scale;
-          total = std::fma(acc, scale, total);
+              size_.scale == PackedScale::none ? a_scale : a_scale * w_scale(n, begin / size_.segment_k);
+          total = std::fma(sum, scale, total);
         }
       }
     }
     return result;
   }
+
+ private:
+  uint32_t random_code(std::minstd_rand& random) const {
+    const auto bits = static_cast<uint32_t>(random() >> 4);
+    if (size_.format == WeightFormat::bf16) return 0x3C00U + (bits & 0x83FFU);
+    if (size_.format == WeightFormat::mxfp4) return bits & 15U;
+    return (bits & 0x7FU) == 0x7FU ? 0 : bits & 0xFFU;
+  }
+  float w_scale(uint32_t n, uint32_t segment) const {
+    const std::byte* at = scales_.data() + (size_.first_panel + n / kPanelCols) * layout_.panel_scale_bytes() +
+                          segment * layout_.segment_scale_bytes();
+    if (size_.scale == PackedScale::column_e8m0) return e8m0_to_float(std::to_integer<uint8_t>(at[n % kPanelCols]));
+    float scale;
+    std::memcpy(&scale, at + (size_.scale == PackedScale::column_f32 ? 4 * (n % kPanelCols) : 0), sizeof(scale));
+    return scale;
+  }
+
+  Size size_;
+  PackedLayout layout_;
+  PanelCodes codes_;
+  std::vector<std::byte> scales_;
+  NanCodes nan_codes_ = NanCodes::none;
+
+ public:
+  std::vector<float> a;         // [num_rows, a_stride], unscaled
+  std::vector<float> a_scales;  // [num_rows, a_scale_stride]
+  std::vector<float> totals;    // [num_rows, total_stride]
+
+ private:
+  std::vector<float> w_;
 };
 
 class MultiplyTest : public KernelsTest {
  protected:
-  void expect_right(Problem problem) {
+  void expect_right(Problem problem, const Size& size) {
     const std::vector<float> wanted = problem.wanted();
-    kernels_.multiply(problem.args());
+    problem.run(kernels_);
     for (size_t i = 0; i < wanted.size(); ++i) {
       ASSERT_TRUE(same_bits(problem.totals[i], wanted[i]))
-          << "rows " << problem.num_rows << " k " << problem.num_k << " segment " << problem.segment_k << " total " << i
-          << ": " << problem.totals[i] << ", wanted " << wanted[i];
+          << to_string(size.format) << " rows " << size.num_rows << " k " << size.num_k << " segment " << size.segment_k
+          << " total " << i << ": " << problem.totals[i] << ", wanted " << wanted[i];
     }
   }
+  void expect_right(const Size& size) { expect_right(Problem(size), size); }
 };
 
+constexpr Size kFp8{WeightFormat::fp8_block, PackedScale::panel_f32, 128, 1, 128};
+constexpr Size kMxfp4{WeightFormat::mxfp4, PackedScale::column_e8m0, 32, 1, 128};
+constexpr Size kBf16{WeightFormat::bf16, PackedScale::none, 128, 1, 128};
+
 TEST_P(MultiplyTest, EveryRowCountAndWidth) {
-  for (uint32_t num_rows = 1; num_rows <= 20; ++num_rows) {
-    for (uint32_t num_k = 16; num_k <= 128; num_k += 16) {
-      for (const uint32_t segment_k : {16U, 32U, 64U, 128U}) {
-        expect_right({num_rows, num_k, segment_k, WeightScales::given});
+  for (Size size : {kFp8, kMxfp4, kBf16}) {
+    for (size.num_rows = 0; size.num_rows <= 20; ++size.num_rows) {
+      for (const uint32_t num_k : {16U, 48U, 112U, 128U, 144U, 272U}) {
+        size.num_k = num_k;
+        expect_right(size);
       }
     }
   }
 }
 
-TEST_P(MultiplyTest, OddSegments) {
-  for (const uint32_t segment_k : {1U, 2U, 4U, 8U}) expect_right({7, 48, segment_k, WeightScales::given});
+TEST_P(MultiplyTest, EverySegmentAndScale) {
+  Size size = kFp8;
+  size.num_k = 144;
+  for (const PackedScale scale : {PackedScale::panel_f32, PackedScale::column_f32}) {
+    for (const uint32_t segment_k : {1U, 2U, 4U, 8U, 16U, 32U, 64U, 128U}) {
+      for (const uint32_t num_rows : {1U, 2U, 6U, 7U, 13U}) {
+        size.scale = scale;
+        size.segment_k = segment_k;
+        size.num_rows = num_rows;
+        expect_right(size);
+      }
+    }
+  }
 }
 
-TEST_P(MultiplyTest, WithoutWeightScales) {
-  for (const uint32_t num_rows : {1U, 6U, 13U, 64U}) expect_right({num_rows, 112, 128, WeightScales::none});
+TEST_P(MultiplyTest, EveryNumberOfPanels) {
+  for (Size size : {kFp8, kMxfp4, kBf16}) {
+    for (size.num_panels = 0; size.num_panels <= 5; ++size.num_panels) {
+      for (const uint32_t num_rows : {1U, 3U, 9U}) {
+        size.num_rows = num_rows;
+        expect_right(size);
+      }
+    }
+  }
 }
-
-TEST_P(MultiplyTest, NoRowsTouchNothing) { expect_right({0, 128, 128, WeightScales::given}); }
 
 TEST_P(MultiplyTest, ARowIsTheSameWhateverItsNeighbours) {
-  Problem all{19, 128, 32, WeightScales::given};
-  Problem one = all;
-  kernels_.multiply(all.args());
-  for (uint32_t m = 0; m < all.num_rows; ++m) {
-    MultiplyArgs args = one.args();
-    args.num_rows = 1;
-    args.a += m * args.a_stride;
-    args.a_scales += m * args.a_scale_stride;
-    args.totals += m * args.total_stride;
-    kernels_.multiply(args);
+  // 19 rows go through expanded weights, each alone is streamed.
+  for (Size size : {kFp8, kMxfp4, kBf16}) {
+    size.num_rows = 19;
+    size.num_k = 256;
+    Problem all(size);
+    Problem one_by_one = all;
+    all.run(kernels_);
+    for (uint32_t m = 0; m < size.num_rows; ++m) one_by_one.run(kernels_, m, 1);
+    EXPECT_EQ(all.totals, one_by_one.totals) << to_string(size.format);
   }
-  EXPECT_EQ(all.totals, one.totals);
+}
+
+TEST_P(MultiplyTest, NanCodesReachTheirColumnAlone) {
+  Size size = kFp8;
+  for (const uint32_t num_rows : {1U, 6U, 8U}) {
+    size.num_rows = num_rows;
+    Problem problem(size);
+    problem.set_code(size.first_panel + 1, 77, 5, 0x7F);
+    problem.set_code(size.first_panel + 2, 3, 0, 0xFF);
+    problem.set_nan_codes();
+    expect_right(problem, size);
+    problem.run(kernels_);
+    for (uint32_t n = 0; n < size.num_panels * kPanelCols; ++n) {
+      EXPECT_EQ(std::isnan(problem.totals[n]), n == kPanelCols + 5 || n == 2 * kPanelCols) << n;
+    }
+  }
 }
 
 TEST_P(MultiplyTest, NanAndInfinityStayInTheirRow) {
-  Problem clean{14, 128, 128, WeightScales::given};
-  Problem dirty = clean;
-  dirty.a[3 * dirty.a_stride + 5] = kNan;
-  dirty.a[9 * dirty.a_stride + 7] = kInf;
-  kernels_.multiply(clean.args());
-  kernels_.multiply(dirty.args());
-  for (uint32_t m = 0; m < clean.num_rows; ++m) {
-    for (uint32_t n = 0; n < kPanelCols; ++n) {
-      const float value = dirty.totals[m * dirty.total_stride + n];
-      if (m == 3 || m == 9) {
-        EXPECT_FALSE(std::isfinite(value));
-      } else {
-        EXPECT_TRUE(same_bits(value, clean.totals[m * clean.total_stride + n]));
+  for (const uint32_t num_rows : {4U, 14U}) {
+    Size size = kMxfp4;
+    size.num_rows = num_rows;
+    Problem clean(size);
+    Problem dirty = clean;
+    dirty.a[1 * dirty.a_stride() + 5] = kNan;
+    dirty.a_scales[3 * dirty.a_scale_stride()] = kInf;
+    clean.run(kernels_);
+    dirty.run(kernels_);
+    for (uint32_t m = 0; m < num_rows; ++m) {
+      for (uint32_t n = 0; n < size.num_panels * kPanelCols; ++n) {
+        const float value = dirty.totals[m * dirty.total_stride() + n];
+        if (m == 1 || m == 3) {
+          EXPECT_FALSE(std::isfinite(value));
+        } else {
+          EXPECT_TRUE(same_bits(value, clean.totals[m * clean.total_stride() + n]));
+        }
       }
     }
   }
-}
-
-TEST_P(MultiplyTest, SubnormalNumbersAreNotFlushed) {
-  Problem problem{2, 16, 16, WeightScales::given};
-  std::fill(problem.a.begin(), problem.a.end(), 0x1p-75F);
-  std::fill(problem.w.begin(), problem.w.end(), 0x1p-70F);
-  std::fill(problem.a_scales.begin(), problem.a_scales.end(), 1.0F);
-  std::fill(problem.w_scales.begin(), problem.w_scales.end(), 1.0F);
-  std::fill(problem.totals.begin(), problem.totals.end(), 0.0F);
-  kernels_.multiply(problem.args());
-  EXPECT_EQ(problem.totals[0], 0x1p-141F);
 }
 
 MM_FOR_EVERY_ISA(MultiplyTest);

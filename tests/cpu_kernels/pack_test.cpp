@@ -54,7 +54,7 @@ float source_scale(const WeightMatrix& m, uint32_t row, uint32_t col) {
 class Packed {
  public:
   explicit Packed(const PackedLayout& layout)
-      : codes(layout.total_code_bytes()), scales(layout.total_scale_floats()), layout_(layout) {}
+      : codes(layout.total_code_bytes()), scales(layout.total_scale_bytes()), layout_(layout) {}
 
   /// Expands everything, K group by K group; w[panel][k][16].
   void expand() {
@@ -69,15 +69,27 @@ class Packed {
     }
   }
   float value(uint32_t panel, uint32_t k, uint32_t col) const {
-    return w_[(size_t{panel} * layout_.num_k + k) * kPanelCols + col];
+    return w_[(size_t{panel} * layout_.num_k + k) * kPanelCols + col] * code_factor(layout_.format);
   }
   float scale(uint32_t panel, uint32_t k, uint32_t col) const {
-    if (scales.empty()) return 1.0F;
-    return scales[(size_t{panel} * layout_.num_segments() + k / layout_.segment_k) * kPanelCols + col];
+    const std::byte* segment =
+        scales.data() + panel * layout_.panel_scale_bytes() + k / layout_.segment_k * layout_.segment_scale_bytes();
+    const auto float_at = [&](uint32_t idx) {
+      float value;
+      std::memcpy(&value, segment + idx * sizeof(float), sizeof(value));
+      return value;
+    };
+    switch (layout_.scale) {
+      case PackedScale::none: return 1.0F;
+      case PackedScale::panel_f32: return float_at(0);
+      case PackedScale::column_f32: return float_at(col);
+      case PackedScale::column_e8m0: return e8m0_to_float(std::to_integer<uint8_t>(segment[col]));
+    }
+    return 0.0F;
   }
 
   std::vector<std::byte> codes;
-  std::vector<float> scales;
+  std::vector<std::byte> scales;
 
  private:
   PackedLayout layout_;
@@ -147,15 +159,42 @@ TEST(PackTest, LayoutsAreAsDocumented) {
   EXPECT_EQ(mxfp4.gemm1.panel_code_bytes(), 144U * 8);
   EXPECT_EQ(mxfp4.gemm2.num_panels, 9U);
   EXPECT_EQ(mxfp4.gemm2.num_k, 48U);
-  EXPECT_EQ(mxfp4.gemm2.total_scale_floats(), 9U * 2 * 16);
+  EXPECT_EQ(mxfp4.gemm2.total_scale_bytes(), 9U * 2 * 16);
   const ExpertLayouts bf16 = layouts_of(kBf16Spec);
   EXPECT_EQ(bf16.gemm1.segment_k, 128U);
-  EXPECT_EQ(bf16.gemm1.num_segments(), 0U);
-  EXPECT_EQ(bf16.gemm1.total_scale_floats(), 0U);
+  EXPECT_EQ(bf16.gemm1.total_scale_bytes(), 0U);
   EXPECT_EQ(bf16.gemm1.total_code_bytes(), 6U * 144 * 32);
   EXPECT_EQ(layouts_of({WeightFormat::fp8_block, 128, 128, ScaleKind::f32}).gemm1.segment_k, 128U);
   EXPECT_EQ(layouts_of({WeightFormat::fp8_block, 32, 32, ScaleKind::f32}).gemm1.segment_k, 32U);
   EXPECT_EQ(layouts_of({WeightFormat::fp8_block, 1, 48, ScaleKind::f32}).gemm1.segment_k, 16U);
+  EXPECT_EQ(layouts_of({WeightFormat::fp8_block, 128, 128, ScaleKind::f32}).gemm1.scale, PackedScale::panel_f32);
+  EXPECT_EQ(layouts_of({WeightFormat::fp8_block, 8, 128, ScaleKind::f32}).gemm1.scale, PackedScale::column_f32);
+  // Interleaved, a panel's gate rows span 32 rows of the matrix.
+  const MatrixSpec blocks_of_16{WeightFormat::fp8_block, 16, 16, ScaleKind::f32};
+  const OwnedExpert interleaved(GateUpLayout::interleaved, blocks_of_16, shape);
+  const auto layouts = expert_layouts(interleaved.weights, shape, "expert 0");
+  ASSERT_TRUE(layouts.ok());
+  EXPECT_EQ(layouts->gemm1.scale, PackedScale::column_f32);
+  EXPECT_EQ(layouts->gemm2.scale, PackedScale::panel_f32);
+}
+
+TEST(PackTest, NanCodesAreNoticed) {
+  const LayerShape shape{32, 16, 1, 1, 0};
+  const MatrixSpec spec{WeightFormat::fp8_block, 16, 16, ScaleKind::f32};
+  for (const uint32_t code : {0x7EU, 0x7FU, 0xFEU, 0xFFU}) {
+    OwnedExpert expert(GateUpLayout::separate, spec, shape);
+    std::vector<std::byte> up(16 * 32, std::byte{0x38});
+    std::vector<std::byte> gate = up;
+    up[333] = static_cast<std::byte>(code);
+    expert.weights.gate.values = gate;
+    expert.weights.up.values = up;
+    const auto layouts = expert_layouts(expert.weights, shape, "expert 0");
+    ASSERT_TRUE(layouts.ok());
+    std::vector<std::byte> codes(layouts->gemm1.total_code_bytes());
+    std::vector<std::byte> scales(layouts->gemm1.total_scale_bytes());
+    const NanCodes found = pack_gemm1(expert.weights, shape, layouts->gemm1, codes.data(), scales.data());
+    EXPECT_EQ(found, (code & 0x7FU) == 0x7FU ? NanCodes::some : NanCodes::none) << code;
+  }
 }
 
 TEST(PackTest, BiasesOfEveryLayout) {
