@@ -55,10 +55,12 @@ MM_ALWAYS_INLINE void expand_part(typename V::Words part, float* w) {
   }
 }
 
+/// Asks for `next` on the way, line by line: the codes that are expanded after these stand elsewhere.
 template <class V, WeightFormat kFormat, NanCodes kNans>
-void expand_as(const uint8_t* codes, uint32_t num_k, float* w) {
+void expand_as(const uint8_t* codes, const uint8_t* next, uint32_t num_k, float* w) {
   constexpr uint32_t kPerWord = values_per_word(kFormat);
-  for (uint32_t k = 0; k < num_k; k += kPerWord, codes += kPanelWordBytes) {
+  for (uint32_t k = 0; k < num_k; k += kPerWord, codes += kPanelWordBytes, next += kPanelWordBytes) {
+    __builtin_prefetch(next);
     for (uint32_t col = 0; col < kPanelCols; col += V::kLanes) {
       const auto words = V::load_words(codes + 4 * col);
       expand_part<V, kFormat, kNans, Part::low>(part_of<V, kFormat, Part::low>(words), w + k * kPanelCols + col);
@@ -75,9 +77,9 @@ template <class V>
 void expand(WeightFormat format, const std::byte* codes, uint32_t num_k, float* w) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(codes);
   switch (format) {
-    case WeightFormat::fp8_block: return expand_as<V, WeightFormat::fp8_block, NanCodes::some>(bytes, num_k, w);
-    case WeightFormat::mxfp4: return expand_as<V, WeightFormat::mxfp4, NanCodes::none>(bytes, num_k, w);
-    case WeightFormat::bf16: return expand_as<V, WeightFormat::bf16, NanCodes::none>(bytes, num_k, w);
+    case WeightFormat::fp8_block: return expand_as<V, WeightFormat::fp8_block, NanCodes::some>(bytes, bytes, num_k, w);
+    case WeightFormat::mxfp4: return expand_as<V, WeightFormat::mxfp4, NanCodes::none>(bytes, bytes, num_k, w);
+    case WeightFormat::bf16: return expand_as<V, WeightFormat::bf16, NanCodes::none>(bytes, bytes, num_k, w);
   }
 }
 
@@ -295,14 +297,18 @@ void expand_and_multiply(const MultiplyArgs& args) {
   const PackedLayout& layout = args.matrix->layout;
   for (uint32_t k = 0; k < args.num_k; k += kGroupK) {
     const uint32_t num_k = fewer(kGroupK, args.num_k - k);
+    const auto* first_codes = reinterpret_cast<const uint8_t*>(args.matrix->codes) +
+                              args.first_panel * layout.panel_code_bytes() + layout.code_bytes(args.first_k + k);
+    // Beyond the last group there is another panel's beginning, or nothing: asking for it does no harm.
+    const auto* next_first_codes = first_codes + layout.code_bytes(kGroupK);
     for (uint32_t panel = 0; panel < args.num_panels; ++panel) {
       const size_t panel_idx = args.first_panel + panel;
-      const auto* codes = reinterpret_cast<const uint8_t*>(args.matrix->codes) + panel_idx * layout.panel_code_bytes() +
-                          layout.code_bytes(args.first_k + k);
+      const auto* codes = first_codes + panel * layout.panel_code_bytes();
+      const auto* next = panel + 1 < args.num_panels ? codes + layout.panel_code_bytes() : next_first_codes;
       if (kFormat == WeightFormat::fp8_block && args.matrix->nan_codes == NanCodes::some) {
-        expand_as<V, kFormat, NanCodes::some>(codes, num_k, args.w);
+        expand_as<V, kFormat, NanCodes::some>(codes, next, num_k, args.w);
       } else {
-        expand_as<V, kFormat, NanCodes::none>(codes, num_k, args.w);
+        expand_as<V, kFormat, NanCodes::none>(codes, next, num_k, args.w);
       }
       const auto* scales = reinterpret_cast<const uint8_t*>(args.matrix->scales) +
                            panel_idx * layout.panel_scale_bytes() +
