@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 #include <mpi.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -31,6 +34,20 @@ void initialise_mpi() {
   });
 }
 
+Status no_room(uint64_t num_bytes, uint32_t num_ranks) {
+  return error(StatusCode::out_of_memory, "the ranks' workspaces must fit the shared memory of the host",
+               fmt::format("{} bytes for each of {} ranks", num_bytes, num_ranks),
+               "lower max_tokens_per_rank, or enlarge /dev/shm");
+}
+
+/// Asked before MPI is: when one rank cannot make the window's file, Open MPI leaves the others waiting for it.
+Status check_room(uint64_t num_bytes, uint32_t num_ranks) {
+  uint64_t room = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  struct statvfs shared {};
+  if (statvfs("/dev/shm", &shared) == 0) room = std::min(room, uint64_t{shared.f_bavail} * shared.f_frsize);
+  return num_bytes <= room / num_ranks ? Status() : no_room(num_bytes, num_ranks);
+}
+
 class MpiMemory final : public SymmetricMemory {
  public:
   explicit MpiMemory(const GroupState& group) : group_(group) {}
@@ -44,9 +61,7 @@ class MpiMemory final : public SymmetricMemory {
     void* own = nullptr;
     const int code = MPI_Win_allocate_shared(static_cast<MPI_Aint>(num_bytes), 1, MPI_INFO_NULL, host, &own, &window_);
     if (code != MPI_SUCCESS || own == nullptr) {
-      return error(StatusCode::out_of_memory, "the ranks' workspaces must fit the shared memory of the host",
-                   fmt::format("{} bytes for each of {} ranks", num_bytes, group_.num_ranks),
-                   "lower max_tokens_per_rank, or enlarge the file system of MPI's session files (/tmp or /dev/shm)");
+      return no_room(num_bytes, group_.num_ranks);
     }
     allocated_bytes_ = num_bytes;
     for (uint32_t r = 0; r < group_.num_ranks; ++r) {
@@ -87,6 +102,7 @@ class MpiGroup final : public GroupState {
 
   Result<std::unique_ptr<SymmetricMemory>> allocate(uint64_t num_bytes) override {
     MPI_Comm_set_errhandler(host_, MPI_ERRORS_RETURN);
+    MM_RETURN_IF_ERROR(agree(check_room(num_bytes, num_ranks)));
     auto memory = std::make_unique<MpiMemory>(*this);
     // Behind this every rank's part is zeroed, or no rank goes on.
     MM_RETURN_IF_ERROR(agree(memory->allocate(host_, num_bytes)));
