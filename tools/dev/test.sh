@@ -5,7 +5,7 @@ readonly kSteps="format build house_rules unit cases mpi install asan tsan fuzz 
 readonly kFuzzSeconds=15
 # What the sanitizer builds cover: the folders of tests/ that exercise raw bytes, and those that share memory.
 readonly kAsanFolders="flow formats cpu_kernels layer c_api"
-readonly kTsanFolders="flow layer c_api"
+readonly kTsanFolders="flow layer"
 # Too large for shadow memory, and its point is an offset that the release build tests.
 readonly kNotSanitized=LargeOffsets
 
