@@ -59,7 +59,7 @@ void gemm(benchmark::State& state, const Bench& bench, WeightFormat format, uint
   const cpu::PackedMatrix matrix{layout, codes.data(), scales.data()};
   // As the layer calls it: few rows over all of K at once, many rows one K group at a time.
   const uint32_t step_k = num_rows <= cpu::kMaxStreamedRows ? kNumK : cpu::kGroupK;
-  const std::vector<float> a(size_t{num_rows} * (step_k + 16), 0.25F * cpu::activation_factor(format));
+  const std::vector<float> a(size_t{num_rows} * (step_k + 16), 0.25F * bench.kernels->factors(format).activations);
   const std::vector<float> a_scales(num_rows * kNumK / cpu::kGroupK, 2.0F);
   std::vector<float> totals(size_t{num_rows} * kTilePanels * cpu::kPanelCols);
   alignas(64) float w[cpu::kGroupK * cpu::kPanelCols];

@@ -43,7 +43,7 @@ void multiply_tile(const Worker& worker, const PackedMatrix& matrix, uint32_t fi
                     .w = scratch.w,
                     .totals = scratch.totals,
                     .total_stride = size_t{num_panels} * kPanelCols};
-  const float factor = activation_factor(matrix.layout.format);
+  const float factor = kernels.factors(matrix.layout.format).activations;
   std::fill_n(scratch.totals, rows.num_rows * args.total_stride, 0.0F);
   for (uint32_t k = 0; k < rows.num_k; k += step_k) {
     args.first_k = k;
@@ -161,7 +161,10 @@ GoOn run_tiles(Worker& worker) {
   flow::TileWalk walk(worker.rules.dims, worker.pool_map());
   auto* next_tile = worker.local.own.get<Field::next_tile>();
   Tile tile;
+  const auto* abort_flag = worker.local.own.get<Field::abort_flag>();
   while (walk.find(fetch_add_relaxed(next_tile, 1U), tile)) {
+    // Whoever holds most of the work may never wait: it must still stop when another gave up.
+    if (load_acquire(abort_flag) != 0U) return false;  // consume(abort_flag)
     const bool is_gemm1 = tile.phase == flow::Phase::gemm1;
     worker.enter(is_gemm1 ? Stage::gemm1 : Stage::gemm2);
     if (!(is_gemm1 ? run_gemm1(worker, tile) : run_gemm2(worker, tile))) return false;

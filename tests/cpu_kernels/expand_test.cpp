@@ -19,7 +19,7 @@ class ExpandTest : public KernelsTest {
     EXPECT_EQ(w.back(), 77.0F) << "wrote beyond the panel";
     for (uint32_t k = 0; k < num_k; ++k) {
       for (uint32_t col = 0; col < kPanelCols; ++col) {
-        ASSERT_TRUE(same_bits(w[k * kPanelCols + col] * code_factor(format), panel.value(0, k, col)))
+        ASSERT_TRUE(same_bits(w[k * kPanelCols + col] * kernels_.factors(format).codes, panel.value(0, k, col)))
             << "k " << k << " column " << col << " code " << code_of(k, col);
       }
     }
@@ -50,13 +50,13 @@ TEST_P(ExpandTest, GoldenValues) {
     panel.set(0, 6, 3, code);
     float w[8 * kPanelCols];
     kernels_.expand(WeightFormat::fp8_block, panel.data(), 8, w);
-    EXPECT_TRUE(same_bits(w[6 * kPanelCols + 3] * kCodeFactor, value)) << code;
+    EXPECT_TRUE(same_bits(w[6 * kPanelCols + 3] * kernels_.fp8.codes, value)) << code;
     EXPECT_EQ(w[6 * kPanelCols + 4], 0.0F);
   }
 }
 
 TEST_P(ExpandTest, DecodeRowOfAnyLength) {
-  for (const float factor : {1.0F, kActivationFactor}) {
+  for (const float factor : {1.0F, kMovedE4m3.activations}) {
     for (uint32_t num_cols = 0; num_cols <= 70; ++num_cols) {
       std::vector<uint8_t> codes(num_cols);
       for (uint32_t i = 0; i < num_cols; ++i) codes[i] = static_cast<uint8_t>(i * 37 + num_cols);

@@ -18,20 +18,22 @@ namespace megamoe::cpu {
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// One test per instruction set that this machine can run.
-class KernelsTest : public testing::TestWithParam<Isa> {
+/// One test per set of kernels that this machine can run, chosen here or not.
+class KernelsTest : public testing::TestWithParam<const Kernels*> {
  protected:
-  KernelsTest() : kernels_(**find_kernels(GetParam())) {}
+  KernelsTest() : kernels_(*GetParam()) {}
   const Kernels& kernels_;
 };
 
-inline std::string isa_test_name(const testing::TestParamInfo<Isa>& param_info) {
-  return std::string(to_string(param_info.param));
+/// GoogleTest would print an address, which differs from run to run.
+inline void PrintTo(const Kernels* kernels, std::ostream* out) { *out << kernels->name; }
+inline std::string kernels_test_name(const testing::TestParamInfo<const Kernels*>& param_info) {
+  return param_info.param->name;
 }
 
-#define MM_FOR_EVERY_ISA(Suite)                                                                             \
-  INSTANTIATE_TEST_SUITE_P(Isa, Suite, testing::ValuesIn(available_isas().begin(), available_isas().end()), \
-                           isa_test_name)
+#define MM_FOR_EVERY_ISA(Suite)                                                                                 \
+  INSTANTIATE_TEST_SUITE_P(Isa, Suite, testing::ValuesIn(runnable_kernels().begin(), runnable_kernels().end()), \
+                           kernels_test_name)
 
 /// Equal by bits, except that every NaN equals every other: which operand's NaN an operation returns is the CPU's
 /// choice.

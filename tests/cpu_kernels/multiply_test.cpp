@@ -58,7 +58,7 @@ class Problem {
   void run(const Kernels& kernels, uint32_t first_row, uint32_t num_rows) {
     const PackedMatrix matrix{layout_, codes_.data(), scales_.data(), nan_codes_};
     std::vector<float> scaled = a;
-    for (float& value : scaled) value *= activation_factor(size_.format);
+    for (float& value : scaled) value *= kernels.factors(size_.format).activations;
     kernels.multiply({.matrix = &matrix,
                       .first_panel = size_.first_panel,
                       .num_panels = size_.num_panels,

@@ -69,7 +69,8 @@ class Packed {
     }
   }
   float value(uint32_t panel, uint32_t k, uint32_t col) const {
-    return w_[(size_t{panel} * layout_.num_k + k) * kPanelCols + col] * code_factor(layout_.format);
+    return w_[(size_t{panel} * layout_.num_k + k) * kPanelCols + col] *
+           (*find_kernels(Isa::scalar))->factors(layout_.format).codes;
   }
   float scale(uint32_t panel, uint32_t k, uint32_t col) const {
     const std::byte* segment =

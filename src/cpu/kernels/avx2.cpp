@@ -6,11 +6,13 @@
 namespace megamoe::cpu {
 namespace {
 
+template <Subnormals kSubnormals>
 struct Vec8 {
   using Words = __m256i;
   static constexpr uint32_t kLanes = 8;
   static constexpr uint32_t kMaxRows = 6;     // 12 sums, 2 weights, 1 activation
   static constexpr uint32_t kPairedRows = 1;  // 4 sums, 4 words, and what they expand to
+  static constexpr Factors kFp8 = kSubnormals == Subnormals::fast ? kMovedE4m3 : Factors{};
   __m256 value;
 
   static Vec8 broadcast(float x) { return {_mm256_set1_ps(x)}; }
@@ -19,16 +21,30 @@ struct Vec8 {
 
   static Words load_words(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
   template <int j>
-  static Vec8 e4m3_byte(Words words) {
+  static Vec8 e4m3_moved(Words words) {
     // To the top of the word, then down to FP32's exponent: the arithmetic shift takes the sign along.
     const __m256i top = j == 3 ? words : _mm256_slli_epi32(words, 24 - 8 * j);
     const __m256i mask = _mm256_set1_epi32(static_cast<int32_t>(kE4m3Bits));
     return {_mm256_castsi256_ps(_mm256_and_si256(_mm256_srai_epi32(top, 4), mask))};
   }
+  template <int j>
+  static Vec8 e4m3_value(Words words) {
+    const Vec8 moved = e4m3_moved<j>(words);
+    if constexpr (kSubnormals == Subnormals::fast) return moved;
+    // With the right exponent a code of zero exponent has a leading 1 too many: 2 |x| - 2^-6 takes it off, and is the
+    // smaller of the two for these codes alone.
+    const __m256i bits = _mm256_add_epi32(_mm256_castps_si256(moved.value), _mm256_set1_epi32(kE4m3ExponentShift));
+    const __m256 sign = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int32_t>(0x80000000U)));
+    const __m256 signs = _mm256_and_ps(moved.value, sign);
+    const __m256 normal = _mm256_andnot_ps(sign, _mm256_castsi256_ps(bits));
+    const __m256 smallest = _mm256_castsi256_ps(_mm256_set1_epi32(kE4m3SmallestNormal));
+    const __m256 subnormal = _mm256_fmsub_ps(normal, _mm256_set1_ps(2.0F), smallest);
+    return {_mm256_or_ps(_mm256_min_ps(normal, subnormal), signs)};
+  }
   static Vec8 with_nan(Vec8 x) {
-    const __m256i nan_bits = _mm256_set1_epi32(kE4m3NanBits);
+    const __m256i nan_bits = _mm256_set1_epi32(kSubnormals == Subnormals::fast ? kE4m3NanBits : kE4m3NanValue);
     const __m256i bits = _mm256_castps_si256(x.value);
-    const __m256i is_nan = _mm256_cmpeq_epi32(_mm256_and_si256(bits, nan_bits), nan_bits);
+    const __m256i is_nan = _mm256_cmpeq_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF)), nan_bits);
     return {_mm256_castsi256_ps(_mm256_or_si256(bits, _mm256_and_si256(is_nan, _mm256_set1_epi32(0x7FC00000))))};
   }
   static Words e4m3_of_low_nibbles(Words words) {
@@ -58,11 +74,18 @@ struct Vec8 {
   }
 };
 
-inline Vec8 mul(Vec8 a, Vec8 b) { return {_mm256_mul_ps(a.value, b.value)}; }
-inline Vec8 fma(Vec8 a, Vec8 b, Vec8 c) { return {_mm256_fmadd_ps(a.value, b.value, c.value)}; }
+template <Subnormals kS>
+inline Vec8<kS> mul(Vec8<kS> a, Vec8<kS> b) {
+  return {_mm256_mul_ps(a.value, b.value)};
+}
+template <Subnormals kS>
+inline Vec8<kS> fma(Vec8<kS> a, Vec8<kS> b, Vec8<kS> c) {
+  return {_mm256_fmadd_ps(a.value, b.value, c.value)};
+}
 
 }  // namespace
 
-constexpr Kernels kAvx2Kernels = make_kernels<Vec8>(Isa::avx2);
+constexpr Kernels kAvx2Kernels = make_kernels<Vec8<Subnormals::fast>>(Isa::avx2, "avx2");
+constexpr Kernels kAvx2SlowSubnormalKernels = make_kernels<Vec8<Subnormals::slow>>(Isa::avx2, "avx2_slow_subnormals");
 
 }  // namespace megamoe::cpu

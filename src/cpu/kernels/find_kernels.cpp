@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "cpu/kernels/isa.hpp"
 #include "host/errors.hpp"
@@ -56,8 +57,16 @@ std::span<const Candidate> candidates() {
         Feature{"avx512dq", __builtin_cpu_supports("avx512dq") != 0},
     };
     const std::span<const Feature> all(features);
-    return std::array{Candidate{&kAvx512Kernels, missing_features(all)},
-                      Candidate{&kAvx2Kernels, missing_features(all.first(3))}, Candidate{&kScalarKernels, ""}};
+    // AMD's multiply-adds take subnormal floats at full speed; nobody else is assumed to. Of each pair the first is
+    // chosen.
+    const bool is_amd = __builtin_cpu_is("amd") != 0;
+    const std::string no_avx512 = missing_features(all);
+    const std::string no_avx2 = missing_features(all.first(3));
+    return std::array{Candidate{is_amd ? &kAvx512Kernels : &kAvx512SlowSubnormalKernels, no_avx512},
+                      Candidate{is_amd ? &kAvx512SlowSubnormalKernels : &kAvx512Kernels, no_avx512},
+                      Candidate{is_amd ? &kAvx2Kernels : &kAvx2SlowSubnormalKernels, no_avx2},
+                      Candidate{is_amd ? &kAvx2SlowSubnormalKernels : &kAvx2Kernels, no_avx2},
+                      Candidate{&kScalarKernels, ""}};
   }();
 #else
   static const std::array list{Candidate{&kScalarKernels, ""}};
@@ -80,19 +89,26 @@ Result<const Kernels*> find_kernels(Isa isa) {
                "choose isa auto or scalar");
 }
 
-std::span<const Isa> available_isas() {
-  struct List {
-    std::array<Isa, 3> isas{};
-    size_t num_isas = 0;
-  };
-  static const List list = [] {
-    List found;
+std::span<const Kernels* const> runnable_kernels() {
+  static const std::vector<const Kernels*> list = [] {
+    std::vector<const Kernels*> found;
     for (const Candidate& candidate : candidates()) {
-      if (candidate.missing.empty()) found.isas[found.num_isas++] = candidate.kernels->isa;
+      if (candidate.missing.empty()) found.push_back(candidate.kernels);
     }
     return found;
   }();
-  return std::span(list.isas).first(list.num_isas);
+  return list;
+}
+
+std::span<const Isa> available_isas() {
+  static const std::vector<Isa> list = [] {
+    std::vector<Isa> found;
+    for (const Kernels* kernels : runnable_kernels()) {
+      if (found.empty() || found.back() != kernels->isa) found.push_back(kernels->isa);
+    }
+    return found;
+  }();
+  return list;
 }
 
 }  // namespace megamoe::cpu

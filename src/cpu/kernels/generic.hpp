@@ -9,8 +9,10 @@
 //   V::broadcast, load, store        one value to all lanes; unaligned
 //   mul(a, b), fma(a, b, c)          one rounding each
 //   V::Words, V::load_words          packed weights of kLanes output columns, one 32-bit word each
-//   V::e4m3_byte<j>(words)           value of byte j, over kCodeFactor; NaN codes give any finite value
+//   V::kFp8                          factors of e4m3_value
+//   V::e4m3_value<j>(words)          value of byte j, over kFp8.codes; NaN codes give any finite value
 //   V::with_nan(values)              the same with NaN codes' values made NaN
+//   V::e4m3_moved<j>(words)          the same over kMovedE4m3.codes, for codes that are not subnormal
 //   V::e4m3_of_low_nibbles(words)    e4m3 codes of 4 * the e2m1 low nibbles, in their bytes; ..._high_nibbles
 //   V::bf16_half<j>(words)           value of half j
 //   V::e8m0_scales(codes)            kLanes scales
@@ -52,9 +54,11 @@ float run_fma_steps(uint64_t num_steps) {
 }
 
 template <class V>
-constexpr Kernels make_kernels(Isa isa) {
+constexpr Kernels make_kernels(Isa isa, const char* name) {
   Kernels kernels;
   kernels.isa = isa;
+  kernels.name = name;
+  kernels.fp8 = V::kFp8;
   kernels.expand = expand<V>;
   kernels.multiply = multiply<V>;
   kernels.decode_row = decode_row<V>;

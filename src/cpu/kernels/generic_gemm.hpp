@@ -39,17 +39,19 @@ template <class V, WeightFormat kFormat, uint32_t j>
 MM_ALWAYS_INLINE V value_of(typename V::Words part) {
   if constexpr (kFormat == WeightFormat::bf16) {
     return V::template bf16_half<j>(part);
+  } else if constexpr (kFormat == WeightFormat::fp8_block) {
+    return V::template e4m3_value<j>(part);
   } else {
-    return V::template e4m3_byte<j>(part);
+    return V::template e4m3_moved<j>(part);
   }
 }
 
-/// Whether expansion must look for NaN codes of e4m3.
+/// Stores one part's columns of K; kNans says whether e4m3 codes may be NaN.
 template <class V, WeightFormat kFormat, NanCodes kNans, Part kPart, uint32_t j = 0>
 MM_ALWAYS_INLINE void expand_part(typename V::Words part, float* w) {
   if constexpr (j < values_per_part(kFormat)) {
     V values = value_of<V, kFormat, j>(part);
-    if constexpr (kNans == NanCodes::some) values = V::with_nan(values);
+    if constexpr (kFormat == WeightFormat::fp8_block && kNans == NanCodes::some) values = V::with_nan(values);
     values.store(w + j * kPanelCols);
     expand_part<V, kFormat, kNans, kPart, j + 1>(part, w);
   }
@@ -103,7 +105,8 @@ MM_ALWAYS_INLINE void promote(V sum, V a_scale, V w_scale, float* total) {
   if constexpr (kFormat == WeightFormat::bf16) {
     fma(sum, a_scale, V::load(total)).store(total);
   } else {
-    if constexpr (sum_factor(kFormat) != 1.0F) sum = mul(sum, V::broadcast(sum_factor(kFormat)));
+    constexpr float kSums = kFormat == WeightFormat::fp8_block ? V::kFp8.sums() : kMovedE2m1.sums();
+    if constexpr (kSums != 1.0F) sum = mul(sum, V::broadcast(kSums));
     fma(sum, mul(a_scale, w_scale), V::load(total)).store(total);
   }
 }
@@ -305,7 +308,7 @@ void expand_and_multiply(const MultiplyArgs& args) {
       const size_t panel_idx = args.first_panel + panel;
       const auto* codes = first_codes + panel * layout.panel_code_bytes();
       const auto* next = panel + 1 < args.num_panels ? codes + layout.panel_code_bytes() : next_first_codes;
-      if (kFormat == WeightFormat::fp8_block && args.matrix->nan_codes == NanCodes::some) {
+      if (args.matrix->nan_codes == NanCodes::some) {
         expand_as<V, kFormat, NanCodes::some>(codes, next, num_k, args.w);
       } else {
         expand_as<V, kFormat, NanCodes::none>(codes, next, num_k, args.w);

@@ -7,7 +7,10 @@
 namespace megamoe::cpu {
 
 extern const Kernels kScalarKernels;
-extern const Kernels kAvx2Kernels;    // x86-64 builds only
-extern const Kernels kAvx512Kernels;  // x86-64 builds only
+// x86-64 builds only; the second of each for CPUs that take a detour for subnormal floats.
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx2SlowSubnormalKernels;
+extern const Kernels kAvx512Kernels;
+extern const Kernels kAvx512SlowSubnormalKernels;
 
 }  // namespace megamoe::cpu

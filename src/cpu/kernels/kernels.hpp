@@ -84,28 +84,19 @@ struct PackedMatrix {
   NanCodes nan_codes = NanCodes::none;
 };
 
-// Codes become FP32 by moving their bits, which leaves the value over kCodeFactor (e2m1 codes pass through the e4m3
-// codes of four times their value). Activations are multiplied by kActivationFactor when they are decoded, so that
-// products and sums stay in range; what is left is sum_factor, multiplied in when sums are promoted. All are powers of
-// two, and exact.
-inline constexpr float kCodeFactor = 0x1p120F;
-inline constexpr float kActivationFactor = 0x1p118F;
-
-/// What expanded values of `format` lack.
-constexpr float code_factor(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::fp8_block: return kCodeFactor;
-    case WeightFormat::mxfp4: return kCodeFactor / 4;
-    case WeightFormat::bf16: return 1.0F;
-  }
-  return 1.0F;
-}
-/// What activations are multiplied by for weights of `format`.
-constexpr float activation_factor(WeightFormat format) {
-  return format == WeightFormat::bf16 ? 1.0F : kActivationFactor;
-}
-/// What is left for the sums.
-constexpr float sum_factor(WeightFormat format) { return code_factor(format) / activation_factor(format); }
+/// Powers of two by which a set of kernels expands and decodes, all exact. Codes become FP32 by moving their bits,
+/// which leaves the value over `codes`; activations are multiplied by `activations` when they are decoded, so that
+/// products and sums stay in range; `sums` is what is left, multiplied in when sums are promoted: codes = activations *
+/// sums.
+struct Factors {
+  float codes = 1.0F;
+  float activations = 1.0F;
+  constexpr float sums() const { return codes / activations; }
+};
+/// e4m3 bits moved to FP32's exponent. A subnormal code becomes a subnormal float.
+inline constexpr Factors kMovedE4m3{0x1p120F, 0x1p118F};
+/// e2m1 codes pass through the e4m3 codes of four times their value, none of them subnormal.
+inline constexpr Factors kMovedE2m1{0x1p118F, 0x1p118F};
 
 /// Up to so many rows, weights are expanded in registers and streamed; beyond, through MultiplyArgs::w.
 inline constexpr uint32_t kMaxStreamedRows = 6;
@@ -121,7 +112,7 @@ struct MultiplyArgs {
   uint32_t first_k = 0;  ///< a multiple of kGroupK
   uint32_t num_k = 0;    ///< a multiple of 16; whole groups, but for the last of the matrix
   uint32_t num_rows = 0;
-  const float* a = nullptr;  // [num_rows, a_stride], from first_k on; unscaled values times activation_factor
+  const float* a = nullptr;  // [num_rows, a_stride], from first_k on; unscaled values times factors().activations
   size_t a_stride = 0;
   const float* a_scales = nullptr;  // [num_rows, a_scale_stride]: one per K group, from first_k's on
   size_t a_scale_stride = 0;
@@ -147,8 +138,15 @@ struct ActivateArgs {
 /// The inner loops of one instruction set. Every entry gives the same bits as the scalar one.
 struct Kernels {
   Isa isa = Isa::scalar;
-  /// Expands `num_k` columns (a multiple of 8) of one panel to FP32: w[num_k, 16]; e4m3 and e2m1 values over
-  /// kCodeFactor. NaN codes become NaN.
+  const char* name = "";  ///< the instruction set, and how it treats subnormal floats if that is not the usual way
+  Factors fp8;            ///< of expand and multiply for e4m3 weights
+
+  constexpr Factors factors(WeightFormat format) const {
+    return format == WeightFormat::fp8_block ? fp8 : format == WeightFormat::mxfp4 ? kMovedE2m1 : Factors{};
+  }
+
+  /// Expands `num_k` columns (a multiple of 8) of one panel to FP32: w[num_k, 16]; values over factors().codes.
+  /// NaN codes become NaN.
   void (*expand)(WeightFormat format, const std::byte* codes, uint32_t num_k, float* w);
   void (*multiply)(const MultiplyArgs& args);
   /// e4m3 codes to FP32, times `factor`.
@@ -171,6 +169,9 @@ struct Kernels {
 /// The kernels of `isa`; `automatic` is the widest that this build has and this CPU (and its OS) can run.
 /// Errors: unsupported, naming what the CPU lacks.
 Result<const Kernels*> find_kernels(Isa isa);
+
+/// All sets of kernels that this CPU can run, widest first; of one instruction set, the one that is chosen first.
+std::span<const Kernels* const> runnable_kernels();
 
 /// Instruction sets that this build has and this CPU can run, widest first.
 std::span<const Isa> available_isas();

@@ -13,6 +13,7 @@ struct Lane {
   static constexpr uint32_t kLanes = 1;
   static constexpr uint32_t kMaxRows = 1;
   static constexpr uint32_t kPairedRows = 0;
+  static constexpr Factors kFp8{};
   float value;
 
   static Lane broadcast(float x) { return {x}; }
@@ -25,14 +26,15 @@ struct Lane {
     return word;
   }
   template <int j>
-  static Lane e4m3_byte(Words word) {
+  static Lane e4m3_moved(Words word) {
     const uint32_t code = word >> (8 * j) & 0xFFU;
     return {bits_float((code & 0x80U) << 24 | (code & 0x7FU) << 20)};
   }
-  static Lane with_nan(Lane x) {
-    const bool is_nan = (float_bits(x.value) & 0x7FFFFFFFU) == uint32_t{kE4m3Nan} << 20;
-    return is_nan ? Lane{bits_float(0x7FC00000U)} : x;
+  template <int j>
+  static Lane e4m3_value(Words word) {
+    return {e4m3_to_float(static_cast<uint8_t>(word >> (8 * j)))};
   }
+  static Lane with_nan(Lane x) { return x; }
   static Words e4m3_of_low_nibbles(Words word) {
     uint32_t codes = 0;
     for (uint32_t byte = 0; byte < 4; ++byte) {
@@ -56,6 +58,6 @@ Lane fma(Lane a, Lane b, Lane c) { return {fma_rn(a.value, b.value, c.value)}; }
 
 }  // namespace
 
-constexpr Kernels kScalarKernels = make_kernels<Lane>(Isa::scalar);
+constexpr Kernels kScalarKernels = make_kernels<Lane>(Isa::scalar, "scalar");
 
 }  // namespace megamoe::cpu

@@ -25,8 +25,18 @@ inline __m256i half_from_e4m3(const uint8_t* codes) {
 
 /// e4m3's sign, exponent and fraction where FP32 keeps them.
 constexpr uint32_t kE4m3Bits = 0x87F00000U;
-/// What of these a NaN code has besides its sign.
+/// What a NaN code's magnitude becomes there.
 constexpr uint32_t kE4m3NanBits = 0x07F00000U;
+
+/// How a CPU likes subnormal floats. AMD's multiply-adds take them at full speed; Intel's take a detour of some 150
+/// cycles through microcode, which made FP8 layers 20 times slower (docs/perf/0002).
+enum class Subnormals { fast, slow };
+
+/// FP32's exponent for e4m3's zero exponent, where the bits of a code are moved to; what a code of zero exponent then
+/// is too large by, less its doubling; a NaN code's value.
+constexpr uint32_t kE4m3ExponentShift = 120U << 23;
+constexpr uint32_t kE4m3SmallestNormal = 0x3C800000U;  // 2^-6
+constexpr uint32_t kE4m3NanValue = 0x43F00000U;        // 480
 
 /// e4m3 codes of four times the 16 e2m1 values 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, for a byte shuffle.
 inline __m128i e4m3_of_e2m1() {
