@@ -107,16 +107,31 @@ Batch make_batch(const SyntheticBatch& tokens, const Layer& layer, uint32_t toke
   return batch;
 }
 
-Result<std::vector<double>> time_calls(const BenchRequest& request, Layer& layer, const Batch& batch) {
+/// Calls with few tokens take different experts in turn: with the same ones every time, their weights would come out of
+/// the last-level cache, and a decode step would look faster than memory.
+constexpr uint32_t kNumRotatedBatches = 16;
+
+uint32_t num_batches(const BenchRequest& request, const LayerShape& shape, uint64_t num_tokens) {
+  const bool is_given = !request.routing.spec.ids.empty();
+  const bool takes_all_experts = num_tokens * shape.top_k >= uint64_t{8} * shape.num_experts;
+  return is_given || takes_all_experts ? 1 : kNumRotatedBatches;
+}
+
+Result<std::vector<double>> time_calls(const BenchRequest& request, Layer& layer, const std::vector<Batch>& batches) {
   using Clock = std::chrono::steady_clock;
-  for (uint32_t call = 0; call < request.num_warmup_calls; ++call) {
-    MM_RETURN_IF_ERROR(layer.run(batch.inputs, batch.outputs));
-  }
+  size_t next = 0;
+  const auto call_next = [&] {
+    const Batch& batch = batches[next++ % batches.size()];
+    return layer.run(batch.inputs, batch.outputs);
+  };
+  // Every batch once at least, so that each has its expert rows.
+  const size_t num_warmup_calls = std::max<size_t>(request.num_warmup_calls, batches.size());
+  for (size_t call = 0; call < num_warmup_calls; ++call) MM_RETURN_IF_ERROR(call_next());
   std::vector<double> seconds;
   double sum = 0;
   while (seconds.size() < request.num_calls || sum < request.min_seconds) {
     const auto start = Clock::now();
-    MM_RETURN_IF_ERROR(layer.run(batch.inputs, batch.outputs));
+    MM_RETURN_IF_ERROR(call_next());
     seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     sum += seconds.back();
   }
@@ -129,19 +144,31 @@ Result<BenchResult> measure(const BenchRequest& request, Layer& layer, uint32_t 
   SyntheticInputSpec input;
   input.shape = plan.shape;
   input.routing = request.routing.spec;
-  const SyntheticBatch tokens(input, tokens_per_rank * plan.num_ranks);
-  const Batch batch = make_batch(tokens, layer, tokens_per_rank);
-  Result<std::vector<double>> seconds = time_calls(request, layer, batch);
+  const uint32_t num_tokens = tokens_per_rank * plan.num_ranks;
+  std::vector<SyntheticBatch> tokens;
+  std::vector<Batch> batches;
+  tokens.reserve(num_batches(request, plan.shape, num_tokens));
+  while (tokens.size() < tokens.capacity()) {
+    tokens.emplace_back(input, num_tokens);
+    batches.push_back(make_batch(tokens.back(), layer, tokens_per_rank));
+    ++input.seed;
+  }
+  Result<std::vector<double>> seconds = time_calls(request, layer, batches);
   if (!seconds) return seconds.status();
   BenchResult result;
   result.shape = plan.shape;
   result.plan = plan;
   result.tokens_per_rank = tokens_per_rank;
   result.call_seconds = *std::move(seconds);
-  for (const uint32_t rows : batch.expert_rows) {
-    result.num_rows += rows;
-    result.num_active_experts += rows > 0 ? 1 : 0;
+  for (const Batch& batch : batches) {
+    for (const uint32_t rows : batch.expert_rows) {
+      result.num_rows += rows;
+      result.num_active_experts += rows > 0 ? 1 : 0;
+    }
   }
+  // Of one call: the mean over the batches.
+  result.num_rows /= batches.size();
+  result.num_active_experts /= static_cast<uint32_t>(batches.size());
   return result;
 }
 
