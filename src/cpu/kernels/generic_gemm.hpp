@@ -47,13 +47,13 @@ MM_ALWAYS_INLINE V value_of(typename V::Words part) {
 }
 
 /// Stores one part's columns of K; kNans says whether e4m3 codes may be NaN.
-template <class V, WeightFormat kFormat, NanCodes kNans, Part kPart, uint32_t j = 0>
+template <class V, WeightFormat kFormat, NanCodes kNans, uint32_t j = 0>
 MM_ALWAYS_INLINE void expand_part(typename V::Words part, float* w) {
   if constexpr (j < values_per_part(kFormat)) {
     V values = value_of<V, kFormat, j>(part);
     if constexpr (kFormat == WeightFormat::fp8_block && kNans == NanCodes::some) values = V::with_nan(values);
     values.store(w + j * kPanelCols);
-    expand_part<V, kFormat, kNans, kPart, j + 1>(part, w);
+    expand_part<V, kFormat, kNans, j + 1>(part, w);
   }
 }
 
@@ -65,11 +65,10 @@ void expand_as(const uint8_t* codes, const uint8_t* next, uint32_t num_k, float*
     __builtin_prefetch(next);
     for (uint32_t col = 0; col < kPanelCols; col += V::kLanes) {
       const auto words = V::load_words(codes + 4 * col);
-      expand_part<V, kFormat, kNans, Part::low>(part_of<V, kFormat, Part::low>(words), w + k * kPanelCols + col);
+      expand_part<V, kFormat, kNans>(part_of<V, kFormat, Part::low>(words), w + k * kPanelCols + col);
       if constexpr (kFormat == WeightFormat::mxfp4) {
         const uint32_t high_k = k + values_per_part(kFormat);
-        expand_part<V, kFormat, kNans, Part::high>(part_of<V, kFormat, Part::high>(words),
-                                                   w + high_k * kPanelCols + col);
+        expand_part<V, kFormat, kNans>(part_of<V, kFormat, Part::high>(words), w + high_k * kPanelCols + col);
       }
     }
   }
