@@ -7,14 +7,13 @@
 // same order for every output element.
 
 #include "cpu/kernels/isa.hpp"
+#include "flow/index.hpp"
 
 namespace megamoe::cpu {
 namespace {
 
 // For templates whose arguments are compile-time steps of one loop.
 #define MM_ALWAYS_INLINE __attribute__((always_inline)) inline
-
-uint32_t fewer(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 // ---------------------------------------------------------------- weights
 
@@ -170,7 +169,7 @@ void stream_panels(const MultiplyArgs& args, uint32_t panel) {
                        args.first_k / layout.segment_k * segment_scale_bytes;
   float* totals = args.totals + size_t{panel} * kPanelCols;
   for (uint32_t begin = 0; begin < args.num_k; begin += layout.segment_k) {
-    const uint32_t end = fewer(begin + layout.segment_k, args.num_k);
+    const uint32_t end = flow::min_of(begin + layout.segment_k, args.num_k);
     Sums<V, kRows, kPanels> sums;
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < kRows; ++r) {
@@ -243,7 +242,7 @@ void multiply_rows(const MultiplyArgs& args, const ExpandedGroup& group, uint32_
   float* totals = group.totals + first_row * args.total_stride;
   const uint8_t* scales = group.scales;
   for (uint32_t begin = 0; begin < group.num_k; begin += layout.segment_k) {
-    const uint32_t end = fewer(begin + layout.segment_k, group.num_k);
+    const uint32_t end = flow::min_of(begin + layout.segment_k, group.num_k);
     V sums[kRows][kVecs];
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < kRows; ++r) {
@@ -298,7 +297,7 @@ template <class V, WeightFormat kFormat>
 void expand_and_multiply(const MultiplyArgs& args) {
   const PackedLayout& layout = args.matrix->layout;
   for (uint32_t k = 0; k < args.num_k; k += kGroupK) {
-    const uint32_t num_k = fewer(kGroupK, args.num_k - k);
+    const uint32_t num_k = flow::min_of(kGroupK, args.num_k - k);
     const auto* first_codes = reinterpret_cast<const uint8_t*>(args.matrix->codes) +
                               args.first_panel * layout.panel_code_bytes() + layout.code_bytes(args.first_k + k);
     // Beyond the last group there is another panel's beginning, or nothing: asking for it does no harm.

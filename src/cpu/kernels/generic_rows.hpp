@@ -5,6 +5,7 @@
 #include "cpu/kernels/isa.hpp"
 #include "flow/activate.hpp"
 #include "flow/combine.hpp"
+#include "flow/index.hpp"
 #include "flow/quantise.hpp"
 #include "formats/bf16.hpp"
 
@@ -13,8 +14,6 @@ namespace {
 
 /// Columns that the row-wise loops hold in registers and L1 at a time.
 constexpr uint32_t kChunkCols = kActivationGroup;
-
-uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 // ---------------------------------------------------------------- rows of activations
 
@@ -43,7 +42,7 @@ float quantise_group(const float* __restrict values, uint32_t num_cols, flow::Sc
 void quantise_row(const uint16_t* x, uint32_t hidden, flow::ScaleRule rule, uint8_t* codes, float* scales) {
   float values[kActivationGroup];
   for (uint32_t begin = 0; begin < hidden; begin += kActivationGroup) {
-    const uint32_t num_cols = smaller(kActivationGroup, hidden - begin);
+    const uint32_t num_cols = flow::min_of(kActivationGroup, hidden - begin);
     const uint16_t* group = x + begin;
     for (uint32_t i = 0; i < num_cols; ++i) values[i] = bf16_to_float(group[i]);
     scales[begin / kActivationGroup] = quantise_group(values, num_cols, rule, codes + begin);
@@ -92,7 +91,7 @@ void combine_row(const uint16_t* const* partials, const float* weights, uint32_t
                  flow::RouterWeightRule rule, uint16_t* y) {
   float sums[kChunkCols];
   for (uint32_t begin = 0; begin < num_cols; begin += kChunkCols) {
-    const uint32_t num_chunk_cols = smaller(kChunkCols, num_cols - begin);
+    const uint32_t num_chunk_cols = flow::min_of(kChunkCols, num_cols - begin);
     for (uint32_t i = 0; i < num_chunk_cols; ++i) sums[i] = 0.0F;
     for (uint32_t p = 0; p < num_partials; ++p) {
       const float weight = rule == flow::RouterWeightRule::at_combine ? weights[p] : 1.0F;
