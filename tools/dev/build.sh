@@ -4,9 +4,9 @@
 configure() {
   local preset="$1" log
   shift
-  # A machine that only runs the demo has no GoogleTest; the tests come in as soon as it does.
+  # A machine that only runs the demo lacks some of what the tests need; they come in as soon as it is there.
   local tests=ON
-  is_there /usr/include/gtest/gtest.h || tests=OFF
+  [ -z "$(missing_packages libgtest-dev libboost-context-dev)" ] || tests=OFF
   mkdir -p "build/$preset"
   log="build/$preset/configure.log"
   if ! cmake --preset "$preset" -DMM_BUILD_TESTS="$tests" "$@" >"$log" 2>&1; then

@@ -10,6 +10,7 @@ libfmt-dev          /usr/include/fmt/format.h
 nlohmann-json3-dev  /usr/include/nlohmann/json.hpp
 libcli11-dev        /usr/include/CLI/CLI.hpp
 libgtest-dev        /usr/include/gtest/gtest.h
+libboost-context-dev /usr/lib/*/libboost_context.a
 ccache              ccache
 pkg-config          pkg-config
 libopenmpi-dev      mpicxx
@@ -20,7 +21,7 @@ clang-format        clang-format
 clang-tidy          clang-tidy
 "
 kDemoPackages="g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev"
-kLintPackages="$kDemoPackages libgtest-dev clang-format clang-tidy"
+kLintPackages="$kDemoPackages libgtest-dev libboost-context-dev clang-format clang-tidy"
 kTestPackages="$kLintPackages ccache pkg-config libopenmpi-dev openmpi-bin clang libclang-rt-14-dev"
 
 # is_there PROBE: a path pattern matches a file, anything else is a command.
