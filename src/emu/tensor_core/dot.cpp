@@ -192,7 +192,8 @@ void sum_products(const std::array<Operand<kFormat>, kNumK<kFormat>>& row, const
     top[lane] = std::max<int16_t>(top[lane], static_cast<int16_t>(exponent_of(c[lane])));
     const int scale_exponent = Format::kAddingBits - top[lane];
     scale[lane] = power_of_two(scale_exponent);
-    inner_scale[lane] = static_cast<typename Format::Real>(power_of_two(std::min(scale_exponent, Format::kMaxInnerScale)));
+    inner_scale[lane] =
+        static_cast<typename Format::Real>(power_of_two(std::min(scale_exponent, Format::kMaxInnerScale)));
   }
 
   std::array<double, kLanes> total = {};
@@ -215,7 +216,7 @@ void sum_products(const std::array<Operand<kFormat>, kNumK<kFormat>>& row, const
 template <MmaFormat kFormat>
 void multiply_format(const ptx::WgmmaSpec& spec, ptx::ScaleD scale_d, const uint8_t* a, const uint8_t* b, uint32_t* d) {
   const bool negates = spec.a_sign != spec.b_sign;
-  RowsOfA<kFormat> rows;
+  static thread_local RowsOfA<kFormat> rows;  // too large for the stack of an emulated lane
   expand<kFormat>(a, negates, rows);
   ColumnsOfB<kFormat> columns;
   for (uint32_t column = 0; column < spec.n; column += kLanes) {
