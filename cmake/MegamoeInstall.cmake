@@ -16,6 +16,9 @@ install(FILES ${PROJECT_BINARY_DIR}/megamoeConfig.cmake ${PROJECT_BINARY_DIR}/me
 
 # pkg-config: only an archive is installed, so plain --libs must name all that it needs, for a C linker too.
 set(MM_PC_LIBS "-lfmt -lstdc++ -lm -pthread")
+if(MM_HAVE_HWLOC)
+  string(APPEND MM_PC_LIBS " -lhwloc")
+endif()
 if(MPI_CXX_FOUND)
   list(JOIN MPI_CXX_LIBRARIES " " MM_PC_MPI_LIBS)
   string(APPEND MM_PC_LIBS " ${MM_PC_MPI_LIBS}")

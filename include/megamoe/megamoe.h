@@ -65,6 +65,15 @@ enum { MM_BACKEND_AUTO = 0, MM_BACKEND_CPU = 1, MM_BACKEND_SM90 = 2, MM_BACKEND_
 typedef int32_t mm_isa;
 enum { MM_ISA_AUTO = 0, MM_ISA_SCALAR = 1, MM_ISA_AVX2 = 2, MM_ISA_AVX512 = 3 };
 
+/* Where worker threads may run; memory follows them. */
+typedef int32_t mm_pin;
+enum {
+  MM_PIN_AUTO = 0, /* node where the threads fill several NUMA nodes, else none */
+  MM_PIN_NONE = 1, /* the system moves threads as it likes */
+  MM_PIN_NODE = 2, /* each thread stays on one NUMA node; ranks take contiguous shares of the machine */
+  MM_PIN_CORE = 3  /* each thread stays on one core; only for CPUs that nobody else uses */
+};
+
 /* Where a token's router weight is multiplied in. */
 typedef int32_t mm_router_weight_position;
 enum { MM_ROUTER_WEIGHT_BEFORE_GEMM2 = 0, MM_ROUTER_WEIGHT_AT_COMBINE = 1 };
@@ -98,6 +107,7 @@ typedef struct mm_layer_config {
   uint32_t gemm2_block_n; /* hidden columns per tile; a multiple of 16 */
   uint32_t experts_per_wave;
   mm_isa isa;
+  mm_pin pin;                /* need not be the same on every rank */
   uint64_t timeout_ms;       /* longest wait for another rank or worker */
   uint64_t start_timeout_ms; /* the same for the first call on a workspace; 0 = ten minutes. The longer one counts */
   mm_progress_fn progress;   /* may be NULL */
@@ -166,7 +176,7 @@ typedef mm_status (*mm_weights_fn)(void* user, mm_expert_kind kind, uint32_t exp
 
 /* ---------------------------------------------------------------- plan */
 
-/* What the library decided, the same on every rank. */
+/* What the library decided, the same on every rank but for pin. */
 typedef struct mm_plan_info {
   size_t struct_bytes;
   mm_backend backend;
@@ -174,6 +184,7 @@ typedef struct mm_plan_info {
   uint32_t num_ranks;
   uint32_t max_tokens_per_rank;
   uint32_t threads_per_rank;
+  mm_pin pin;                     /* never MM_PIN_AUTO; of this process */
   uint32_t num_local_experts_max; /* routed + shared, on the rank that has most */
   uint32_t block_m;
   uint32_t gemm1_block_n;

@@ -68,14 +68,28 @@ enum class Isa : uint8_t { automatic, scalar, avx2, avx512 };
 std::string_view to_string(Isa isa);
 Result<Isa> parse_isa(std::string_view name);
 
+/// Where worker threads may run. Memory follows them: a rank's weights and workspace are near the NUMA node that its
+/// threads may run on, or dealt over all such nodes.
+enum class Pin : uint8_t {
+  automatic,  ///< node where the threads fill several NUMA nodes, else none
+  none,       ///< the system moves threads as it likes
+  node,       ///< each thread stays on one NUMA node; ranks take contiguous shares of the machine
+  core,       ///< each thread stays on one core; only for a machine, or an affinity mask, that nobody else uses
+};
+/// "auto", "none", "node", "core".
+std::string_view to_string(Pin pin);
+Result<Pin> parse_pin(std::string_view name);
+
 /// Zero means "choose for me". None of these changes one bit of the result.
 struct Tuning {
-  uint32_t threads_per_rank = 0;  ///< 0: hardware threads / ranks of this process, at least 1
+  /// 0: CPUs of the affinity mask, or the CPU quota rounded up where that is less, divided by the ranks; at least 1.
+  uint32_t threads_per_rank = 0;
   uint32_t block_m = 0;           ///< pool rows per block: 16, 32, 64, 128 or 256
   uint32_t gemm1_block_n = 0;     ///< intermediate columns per gemm1 tile; a multiple of 128
   uint32_t gemm2_block_n = 0;     ///< hidden columns per gemm2 tile; a multiple of 16
   uint32_t experts_per_wave = 0;  ///< local experts whose gemm1 tiles come before their gemm2 tiles
   Isa isa = Isa::automatic;
+  Pin pin = Pin::automatic;  ///< need not be the same on every rank
 };
 
 /// Everything that fixes a layer but its weights.
@@ -127,7 +141,7 @@ struct PlanBuffer {
   uint64_t bytes = 0;
 };
 
-/// What Layer::create decided, the same on every rank.
+/// What Layer::create decided, the same on every rank but for `pin`.
 struct PlanInfo {
   LayerShape shape;
   Backend backend = Backend::cpu;
@@ -135,6 +149,7 @@ struct PlanInfo {
   uint32_t num_ranks = 0;
   uint32_t max_tokens_per_rank = 0;
   uint32_t threads_per_rank = 0;
+  Pin pin = Pin::none;                 ///< never automatic; of this process
   uint32_t num_local_experts_max = 0;  ///< routed + shared, on the rank that has most
   uint32_t block_m = 0;
   uint32_t gemm1_block_n = 0;

@@ -52,6 +52,12 @@ constexpr std::array kIsas{
     Choice<Isa>{MM_ISA_AVX2, Isa::avx2, "MM_ISA_AVX2"},
     Choice<Isa>{MM_ISA_AVX512, Isa::avx512, "MM_ISA_AVX512"},
 };
+constexpr std::array kPins{
+    Choice<Pin>{MM_PIN_AUTO, Pin::automatic, "MM_PIN_AUTO"},
+    Choice<Pin>{MM_PIN_NONE, Pin::none, "MM_PIN_NONE"},
+    Choice<Pin>{MM_PIN_NODE, Pin::node, "MM_PIN_NODE"},
+    Choice<Pin>{MM_PIN_CORE, Pin::core, "MM_PIN_CORE"},
+};
 constexpr std::array kRouterWeights{
     Choice<RouterWeightPosition>{MM_ROUTER_WEIGHT_BEFORE_GEMM2, RouterWeightPosition::before_gemm2,
                                  "MM_ROUTER_WEIGHT_BEFORE_GEMM2"},
@@ -152,8 +158,10 @@ Result<LayerConfig> to_config(const mm_layer_config& from) {
   to.backend = *backend;
   const auto isa = choose("config.isa", from.isa, kIsas);
   if (!isa) return isa.status();
-  to.tuning = {from.threads_per_rank, from.block_m,          from.gemm1_block_n,
-               from.gemm2_block_n,    from.experts_per_wave, *isa};
+  const auto pin = choose("config.pin", from.pin, kPins);
+  if (!pin) return pin.status();
+  to.tuning = {
+      from.threads_per_rank, from.block_m, from.gemm1_block_n, from.gemm2_block_n, from.experts_per_wave, *isa, *pin};
   Status status = to_timeout("config.timeout_ms", from.timeout_ms, to.timeout);
   if (status.ok() && from.start_timeout_ms != 0) {
     status = to_timeout("config.start_timeout_ms", from.start_timeout_ms, to.start_timeout);
@@ -231,6 +239,7 @@ void fill_plan_info(const PlanInfo& plan, mm_plan_info& info) {
   info.num_ranks = plan.num_ranks;
   info.max_tokens_per_rank = plan.max_tokens_per_rank;
   info.threads_per_rank = plan.threads_per_rank;
+  info.pin = static_cast<mm_pin>(plan.pin);
   info.num_local_experts_max = plan.num_local_experts_max;
   info.block_m = plan.block_m;
   info.gemm1_block_n = plan.gemm1_block_n;

@@ -10,6 +10,7 @@
 #include "host/packed_experts.hpp"
 #include "host/plan.hpp"
 #include "host/validate.hpp"
+#include "topology/thread_binding.hpp"
 
 namespace megamoe {
 namespace internal {
@@ -19,6 +20,7 @@ class LayerState {
  public:
   std::shared_ptr<GroupState> group;
   Plan plan;
+  topology::ThreadMap threads;
   std::shared_ptr<SymmetricMemory> memory;
   PackedExperts packed;
   PrivateMemory scratch;
@@ -30,6 +32,7 @@ class LayerState {
 
   uint32_t num_workers() const { return plan.rules.num_workers; }
   void lay_out_ranks();
+  void place_buffers();
   Status check_inputs(std::span<const RankInput> inputs, std::span<const RankOutput> outputs);
   void run_job(uint32_t job_idx);
   Status collect_fault();
@@ -56,6 +59,16 @@ void LayerState::lay_out_ranks() {
   calls.resize(ranks.size());
   stats.resize(ranks.size());
   times.resize(ranks.size() * rules.num_workers);
+}
+
+/// Workspace and scratch of each local rank go near its threads, as its weights do.
+void LayerState::place_buffers() {
+  const uint64_t scratch_bytes = plan.info.scratch_bytes;
+  for (uint32_t i = 0; i < group->num_local_ranks; ++i) {
+    const std::vector<uint32_t>& nodes = threads.nodes(i);
+    topology::place_memory(memory->bases()[group->first_local_rank + i], plan.rules.layout.num_bytes, nodes);
+    topology::place_memory(scratch.data() + i * scratch_bytes, scratch_bytes, nodes);
+  }
 }
 
 /// Fills `calls`. In one process a refused rank refuses the call at once; among processes its verdict travels with it.
@@ -95,6 +108,8 @@ Status LayerState::check_inputs(std::span<const RankInput> inputs, std::span<con
 void LayerState::run_job(uint32_t job_idx) {
   const uint32_t rank_idx = job_idx / num_workers();
   const uint32_t worker_idx = job_idx % num_workers();
+  // The first job runs on the caller's thread, which only visits its place.
+  if (job_idx > 0) topology::move_to(threads.place(rank_idx, worker_idx));
   cpu::Worker worker{.rules = plan.rules,
                      .local = ranks[rank_idx],
                      .call = calls[rank_idx],
@@ -159,6 +174,28 @@ Status check_agreement(const Plan& plan, GroupState& group) {
   return {};
 }
 
+/// Where the workers of this process run. Processes with one affinity mask share its CPUs, as ranks of one process do;
+/// where masks differ, whoever started the processes has dealt out the CPUs. Collective. Errors: unsupported, when
+/// `wanted` names a place and the system lets no thread be bound; automatic then is none.
+Result<topology::ThreadMap> map_threads(Plan& plan, Pin wanted, GroupState& group) {
+  uint64_t mask = 0;
+  for (const uint32_t cpu : plan.topology.cpus()) mask = (mask ^ cpu) * 0x100000001B3U + 1;
+  const std::vector<uint64_t> masks = group.all_gather({&mask, 1});
+  const bool is_shared =
+      std::all_of(masks.begin(), masks.end(), [&](uint64_t other) { return other == masks.front(); });
+  const uint32_t num_workers = plan.rules.num_workers;
+  const topology::Workers workers = is_shared ? topology::Workers{group.num_ranks, num_workers, group.first_local_rank}
+                                              : topology::Workers{group.num_local_ranks, num_workers, 0};
+  topology::ThreadMap threads(plan.topology, workers, plan.info.pin);
+  const Status verdict = topology::try_binding(threads, plan.info.pin);
+  if (!verdict.ok() && wanted == Pin::automatic) {
+    plan.info.pin = Pin::none;
+    return topology::ThreadMap(plan.topology, workers, Pin::none);
+  }
+  MM_RETURN_IF_ERROR(verdict);
+  return threads;
+}
+
 }  // namespace
 }  // namespace internal
 
@@ -173,8 +210,12 @@ Result<Layer> Layer::create(const LayerConfig& config, const WeightSource& weigh
   state->group = group.state_;
   state->plan = *std::move(plan);
   const cpu::LayerRules& rules = state->plan.rules;
-  auto packed = internal::PackedExperts::pack(rules.placement, state->plan.info.shape, ranks.first_local_rank,
-                                              ranks.num_local_ranks, weights, config.progress);
+  auto threads = internal::map_threads(state->plan, config.tuning.pin, ranks);
+  MM_RETURN_IF_ERROR(ranks.agree(threads.status()));
+  state->threads = *std::move(threads);
+  auto packed = internal::PackedExperts::pack(
+      {rules.placement, state->plan.info.shape, ranks.first_local_rank, ranks.num_local_ranks}, weights, state->threads,
+      config.progress);
   MM_RETURN_IF_ERROR(ranks.agree(packed.status()));
   state->packed = *std::move(packed);
 
@@ -185,7 +226,8 @@ Result<Layer> Layer::create(const LayerConfig& config, const WeightSource& weigh
   MM_RETURN_IF_ERROR(ranks.agree(memory.status()));
   state->memory = *std::move(memory);
   state->lay_out_ranks();
-  ranks.team().grow(ranks.num_local_ranks * rules.num_workers);
+  state->place_buffers();
+  ranks.team().grow(ranks.num_local_ranks * rules.num_workers, state->plan.num_useful_threads);
   return Layer(std::move(state));
 }
 
@@ -196,6 +238,7 @@ Status Layer::run(std::span<const RankInput> inputs, std::span<const RankOutput>
   MM_RETURN_IF_ERROR(state.check_inputs(inputs, outputs));
 
   const auto begin = cpu::Clock::now();
+  const topology::Visit visit(state.threads.place(0, 0));
   state.group->team().run(
       static_cast<uint32_t>(state.times.size()),
       [](void* context, uint32_t job_idx) { static_cast<internal::LayerState*>(context)->run_job(job_idx); }, &state);

@@ -59,6 +59,20 @@ Result<Isa> parse_isa(std::string_view name) {
   return parse("isa", std::array{Isa::automatic, Isa::scalar, Isa::avx2, Isa::avx512}, name);
 }
 
+std::string_view to_string(Pin pin) {
+  switch (pin) {
+    case Pin::automatic: return "auto";
+    case Pin::none: return "none";
+    case Pin::node: return "node";
+    case Pin::core: return "core";
+  }
+  return "unknown";
+}
+
+Result<Pin> parse_pin(std::string_view name) {
+  return parse("pin", std::array{Pin::automatic, Pin::none, Pin::node, Pin::core}, name);
+}
+
 std::string_view to_string(Stage stage) {
   switch (stage) {
     case Stage::stage_in: return "stage_in";

@@ -79,7 +79,7 @@ Pieces carve(const cpu::ExpertLayouts& layouts, const LayerShape& shape, bool wi
 }  // namespace
 
 Result<cpu::PackedExpert> PackedExperts::pack_one(const ExpertWeights& weights, const LayerShape& shape,
-                                                  std::string_view name) {
+                                                  std::string_view name, const std::vector<uint32_t>& nodes) {
   const auto layouts = cpu::expert_layouts(weights, shape, name);
   if (!layouts) return layouts.status();
   const bool with_biases = has_biases(weights);
@@ -87,6 +87,7 @@ Result<cpu::PackedExpert> PackedExperts::pack_one(const ExpertWeights& weights, 
   carve(*layouts, shape, with_biases, measure);
   auto memory = PrivateMemory::allocate(measure.end);
   if (!memory) return memory.status();
+  topology::place_memory(memory->data(), memory->num_bytes(), nodes);
 
   Carver carver{memory->data()};
   const Pieces pieces = carve(*layouts, shape, with_biases, carver);
@@ -104,19 +105,19 @@ Result<cpu::PackedExpert> PackedExperts::pack_one(const ExpertWeights& weights, 
                            pieces.down_bias};
 }
 
-Result<PackedExperts> PackedExperts::pack(const flow::Placement& placement, const LayerShape& shape,
-                                          uint32_t first_local_rank, uint32_t num_local_ranks,
-                                          const WeightSource& weights,
+Result<PackedExperts> PackedExperts::pack(const LocalExperts& local, const WeightSource& weights,
+                                          const topology::ThreadMap& threads,
                                           const std::function<void(uint64_t, uint64_t)>& progress) {
+  const flow::Placement& placement = local.placement;
   PackedExperts packed;
   uint64_t num_done = 0;
   uint64_t num_all = placement.num_shared;
-  for (uint32_t i = 0; i < num_local_ranks; ++i) num_all += placement.num_routed(flow::Rank{first_local_rank + i});
+  for (uint32_t i = 0; i < local.num_ranks; ++i) num_all += placement.num_routed(flow::Rank{local.first_rank + i});
 
-  const auto add = [&](const Result<ExpertWeights>& source, const std::string& name,
+  const auto add = [&](const Result<ExpertWeights>& source, const std::string& name, const std::vector<uint32_t>& nodes,
                        std::vector<cpu::PackedExpert>& experts) -> Status {
     if (!source) return source.status();
-    auto expert = packed.pack_one(*source, shape, name);
+    auto expert = packed.pack_one(*source, local.shape, name, nodes);
     if (!expert) return expert.status();
     experts.push_back(*expert);
     if (progress) progress(++num_done, num_all);
@@ -124,15 +125,17 @@ Result<PackedExperts> PackedExperts::pack(const flow::Placement& placement, cons
   };
 
   std::vector<cpu::PackedExpert> shared;
+  const std::vector<uint32_t> all_nodes = threads.shared_nodes(local.num_ranks);
   for (uint32_t s = 0; s < placement.num_shared; ++s) {
-    MM_RETURN_IF_ERROR(add(weights.shared(s), fmt::format("shared expert {}", s), shared));
+    MM_RETURN_IF_ERROR(add(weights.shared(s), fmt::format("shared expert {}", s), all_nodes, shared));
   }
-  for (uint32_t i = 0; i < num_local_ranks; ++i) {
-    const flow::Rank rank{first_local_rank + i};
+  for (uint32_t i = 0; i < local.num_ranks; ++i) {
+    const flow::Rank rank{local.first_rank + i};
     std::vector<cpu::PackedExpert> experts = shared;
     for (uint32_t e = 0; e < placement.num_routed(rank); ++e) {
       const uint32_t expert_idx = placement.first_routed(rank) + e;
-      MM_RETURN_IF_ERROR(add(weights.routed(expert_idx), fmt::format("expert {}", expert_idx), experts));
+      MM_RETURN_IF_ERROR(
+          add(weights.routed(expert_idx), fmt::format("expert {}", expert_idx), threads.nodes(i), experts));
     }
     packed.ranks_.push_back(std::move(experts));
   }

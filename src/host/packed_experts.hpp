@@ -8,17 +8,27 @@
 #include "cpu/worker.hpp"
 #include "host/memory.hpp"
 #include "megamoe/megamoe.hpp"
+#include "topology/thread_map.hpp"
 
 namespace megamoe::internal {
+
+/// Whose experts are packed: those of ranks [first_rank, first_rank + num_ranks), which live in this process.
+struct LocalExperts {
+  const flow::Placement& placement;
+  const LayerShape& shape;
+  uint32_t first_rank = 0;
+  uint32_t num_ranks = 1;
+};
 
 class PackedExperts {
  public:
   PackedExperts() = default;
 
-  /// Asks `weights` for every expert of the local ranks, one at a time, and packs it. Shared experts are packed once
-  /// and serve all local ranks. Errors: whatever `weights` returns; a broken rule of an expert, by name.
-  static Result<PackedExperts> pack(const flow::Placement& placement, const LayerShape& shape,
-                                    uint32_t first_local_rank, uint32_t num_local_ranks, const WeightSource& weights,
+  /// Asks `weights` for every expert of the local ranks, one at a time, and packs it into memory near the threads of
+  /// its rank. Shared experts are packed once and serve all local ranks. Errors: whatever `weights` returns; a broken
+  /// rule of an expert, by name.
+  static Result<PackedExperts> pack(const LocalExperts& local, const WeightSource& weights,
+                                    const topology::ThreadMap& threads,
                                     const std::function<void(uint64_t, uint64_t)>& progress);
 
   /// Experts of one local rank, by LocalExpert. The views live as long as this object.
@@ -26,7 +36,8 @@ class PackedExperts {
   uint64_t num_bytes() const { return num_bytes_; }
 
  private:
-  Result<cpu::PackedExpert> pack_one(const ExpertWeights& weights, const LayerShape& shape, std::string_view name);
+  Result<cpu::PackedExpert> pack_one(const ExpertWeights& weights, const LayerShape& shape, std::string_view name,
+                                     const std::vector<uint32_t>& nodes);
 
   std::vector<PrivateMemory> memory_;                  // one per expert
   std::vector<std::vector<cpu::PackedExpert>> ranks_;  // [num_local_ranks][num_local]

@@ -1,7 +1,6 @@
 #include "host/plan.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <limits>
@@ -10,6 +9,8 @@
 #include "host/errors.hpp"
 #include "host/group.hpp"
 #include "host/validate.hpp"
+#include "topology/cpu_quota.hpp"
+#include "topology/thread_map.hpp"
 
 namespace megamoe {
 namespace internal {
@@ -21,14 +22,6 @@ constexpr uint32_t kGemm2BlockN = 256;
 constexpr uint32_t kWaveTilesPerWorker = 4;
 /// Row numbers and element counts of one expert's lists stay below this, with room for arithmetic on them.
 constexpr uint64_t kMaxRows = uint64_t{1} << 31;
-
-/// CPUs that this process may run on.
-uint32_t num_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
-}
 
 /// Zero means "choose for me".
 uint32_t or_default(uint32_t value, uint32_t chosen) { return value != 0 ? value : chosen; }
@@ -114,7 +107,9 @@ Result<Plan> make_plan(const LayerConfig& config, uint32_t num_ranks) {
 
   Plan plan;
   cpu::LayerRules& rules = plan.rules;
-  rules.num_workers = or_default(config.tuning.threads_per_rank, std::max(1U, num_cpus() / num_ranks));
+  plan.topology = topology::usable();
+  plan.num_useful_threads = topology::num_useful_threads(plan.topology, topology::cpu_quota());
+  rules.num_workers = or_default(config.tuning.threads_per_rank, std::max(1U, plan.num_useful_threads / num_ranks));
   rules.dims = make_dims(config, num_ranks, rules.num_workers);
   MM_RETURN_IF_ERROR(validate_sizes(rules.dims));
   rules.layout = flow::WorkspaceLayout::of(rules.dims);
@@ -128,6 +123,7 @@ Result<Plan> make_plan(const LayerConfig& config, uint32_t num_ranks) {
   rules.timeout = config.timeout;
   rules.start_timeout = config.start_timeout;
   plan.info = describe(config, *backend, rules);
+  plan.info.pin = topology::resolve_pin(config.tuning.pin, plan.topology, {num_ranks, rules.num_workers});
   return plan;
 }
 

@@ -4,6 +4,7 @@
 
 #include "cpu/worker.hpp"
 #include "megamoe/megamoe.hpp"
+#include "topology/topology.hpp"
 
 namespace megamoe::internal {
 
@@ -11,6 +12,8 @@ namespace megamoe::internal {
 struct Plan {
   PlanInfo info;
   cpu::LayerRules rules;
+  topology::Topology topology;      ///< what this process may use
+  uint32_t num_useful_threads = 1;  ///< of this process, by affinity mask and CPU quota
 };
 
 /// Validates `config` and plans it for `num_ranks` ranks. Errors: invalid_argument, unsupported.

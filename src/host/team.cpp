@@ -13,7 +13,7 @@ constexpr auto kLookFor = std::chrono::microseconds(100);
 template <class Reached>
 void Team::await(std::condition_variable& condition, Reached reached) {
   // With more threads than CPUs whoever looks takes the CPU from whoever works.
-  if (num_threads_ < std::thread::hardware_concurrency()) {
+  if (num_threads_ < num_cpus_) {
     const auto until = std::chrono::steady_clock::now() + kLookFor;
     while (std::chrono::steady_clock::now() < until) {
       if (reached()) return;
@@ -33,7 +33,8 @@ Team::~Team() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Team::grow(uint32_t num_jobs) {
+void Team::grow(uint32_t num_jobs, uint32_t num_cpus) {
+  num_cpus_ = num_cpus;
   while (threads_.size() + 1 < num_jobs) {
     const auto job_idx = static_cast<uint32_t>(threads_.size() + 1);
     threads_.emplace_back([this, job_idx, round = round_.load()] { serve(job_idx, round); });

@@ -21,8 +21,8 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  /// Starts threads until sets of `num_jobs` jobs can run.
-  void grow(uint32_t num_jobs);
+  /// Starts threads until sets of `num_jobs` jobs can run. `num_cpus`: threads that can make progress at once.
+  void grow(uint32_t num_jobs, uint32_t num_cpus);
 
   /// Runs job(context, 0..num_jobs-1) and returns when all are done. REQUIRES grow(num_jobs) before, and one caller at
   /// a time. Allocates nothing.
@@ -43,6 +43,7 @@ class Team {
   std::condition_variable done_;
   std::vector<std::thread> threads_;  // thread i runs job i + 1
   std::atomic<uint32_t> num_threads_ = 0;
+  std::atomic<uint32_t> num_cpus_ = 1;
   std::atomic<uint64_t> round_ = 0;  // number * kRoundStep + jobs
   std::atomic<uint32_t> num_unfinished_ = 0;
   std::atomic<bool> is_stopping_ = false;

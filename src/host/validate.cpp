@@ -69,6 +69,10 @@ Status validate_activation(const ActivationOptions& options) {
 Status validate_tuning(const LayerShape& shape, const Tuning& tuning) {
   MM_RETURN_IF_ERROR(
       in_range("threads_per_rank", tuning.threads_per_rank, 0, kMaxThreads, "use 0 to let MegaMoE choose"));
+  if (tuning.pin > Pin::core) {
+    return invalid_argument("pin must be automatic, none, node or core", static_cast<uint32_t>(tuning.pin),
+                            "use one of the enumerators");
+  }
   if (tuning.block_m != 0 && std::find(kBlockM.begin(), kBlockM.end(), tuning.block_m) == kBlockM.end()) {
     return invalid_argument("block_m must be 16, 32, 64, 128 or 256", tuning.block_m, "use 0 to let MegaMoE choose");
   }

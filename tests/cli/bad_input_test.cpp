@@ -61,6 +61,7 @@ std::vector<BadInput> command_lines() {
       {"TooManyRanks", "plan --shape v3 --max-tokens 8 --ranks 65", "from 1 to 64", "'65'", "digits only"},
       {"UnknownBackend", "plan --shape v3 --max-tokens 8 --backend gpu", "backend must be one of", "gpu", "choose one"},
       {"UnknownIsa", "plan --shape v3 --max-tokens 8 --isa sse", "isa must be one of", "sse", "choose one"},
+      {"UnknownPin", "plan --shape v3 --max-tokens 8 --pin socket", "pin must be one of", "socket", "choose one"},
       {"UnknownSuite", "check --suite half", "suite", "half", "see `megamoe check --help`"},
       {"FilterWithoutMatch", "check --filter no-such-case", "--filter must match", "'no-such-case'", "--list"},
       {"UnknownFormat", "bench --shape v3 --format fp8,fp6", "--format must be fp8, mxfp4 or bf16", "'fp6'", "choose"},

@@ -34,9 +34,13 @@ void expect_keys(const json& value, const std::vector<std::string>& keys) {
 
 TEST(Output, InfoDescribesMachineAndBuild) {
   const json info = call_json("info");
-  expect_keys(info, {"version", "build_type", "compiler", "backends", "cpu", "isas", "hardware_threads",
-                     "usable_threads", "cpu_quota", "memory_bytes", "gpus", "mpi"});
+  expect_keys(
+      info, {"version", "build_type", "compiler", "backends", "cpu", "isas", "hardware_threads", "usable_threads",
+             "cores", "numa_nodes", "cpu_quota", "default_threads", "can_place_memory", "memory_bytes", "gpus", "mpi"});
   EXPECT_GE(info["usable_threads"].get<uint32_t>(), 1U);
+  EXPECT_GE(info["default_threads"].get<uint32_t>(), 1U);
+  EXPECT_LE(info["default_threads"].get<uint32_t>(), info["usable_threads"].get<uint32_t>());
+  EXPECT_GE(info["numa_nodes"].size(), 1U);
   EXPECT_EQ(info["isas"].back(), "scalar");
   const auto text = call_cli("info");
   EXPECT_NE(text.out.find(info["version"].get<std::string>()), std::string::npos);

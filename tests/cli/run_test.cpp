@@ -55,8 +55,9 @@ TEST_P(TinyModel, SameBitsForUnevenSplitsThreadsAndTiles) {
   const std::string plain = folder.file("plain.safetensors");
   const std::string other = folder.file("other.safetensors");
   ASSERT_EQ(call_cli(tiny_run(GetParam()) + " --out " + plain).exit_code, 0);
-  for (const std::string options : {"--ranks 3 --split 500,0,12", "--threads 3", "--block-m 16",
-                                    "--gemm2-block-n 16 --experts-per-wave 3", "--isa scalar"}) {
+  for (const std::string options :
+       {"--ranks 3 --split 500,0,12", "--threads 3", "--block-m 16", "--gemm2-block-n 16 --experts-per-wave 3",
+        "--isa scalar", "--ranks 2 --pin core"}) {
     const auto outcome = call_cli(tiny_run(GetParam()) + " --repeat 1 " + options + " --out " + other);
     ASSERT_EQ(outcome.exit_code, 0) << options << "\n" << outcome.err;
     EXPECT_EQ(read_file(other), read_file(plain)) << options;

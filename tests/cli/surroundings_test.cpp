@@ -55,8 +55,13 @@ TEST(Surroundings, Case15_HalfOfTheCpusVisible) {
   // Children inherit the mask; one CPU must serve four ranks of three workers.
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
   const auto outcome = call_cli(tiny_run("fp8") + " --repeat 1 --check --ranks 4 --threads 3");
+  const auto pinned = call_cli(tiny_run("fp8") + " --repeat 1 --check --ranks 2 --threads 2 --pin core");
+  const auto plan = call_cli("plan --shape v3 --max-tokens 8");
   ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(pinned.exit_code, 0) << pinned.err;
+  EXPECT_NE(plan.out.find("1, each with 1 threads"), std::string::npos) << plan.out;
+  EXPECT_NE(plan.out.find("1 CPU in the affinity mask"), std::string::npos) << plan.out;
 }
 
 TEST(Surroundings, Case29_LimitsThatMakeNoSense) {

@@ -82,6 +82,9 @@ const std::vector<BadConfig>& bad_configs() {
       {"ThreadsHuge",
        [](auto& c) { c.tuning.threads_per_rank = 5000; },
        {"threads_per_rank must be in 0..1024", "(got 5000)", "use 0"}},
+      {"PinEnum",
+       [](auto& c) { c.tuning.pin = Pin{4}; },
+       {"pin must be automatic, none, node or core", "(got 4)", "enumerators"}},
       {"BlockM48",
        [](auto& c) { c.tuning.block_m = 48; },
        {"block_m must be 16, 32, 64, 128 or 256", "(got 48)", "use 0"}},
@@ -151,6 +154,8 @@ TEST(BadNames, ListTheGoodOnes) {
                  {"backend must be one of auto, cpu, sm90, sm100", "(got gpu)", "choose one"});
   expect_refused(parse_isa("sse9").status(), StatusCode::invalid_argument,
                  {"isa must be one of auto, scalar, avx2, avx512", "(got sse9)", "choose one"});
+  expect_refused(parse_pin("socket").status(), StatusCode::invalid_argument,
+                 {"pin must be one of auto, none, node, core", "(got socket)", "choose one"});
 }
 
 // ---------------------------------------------------------------- weights

@@ -71,6 +71,17 @@ TEST_P(BitIdentity, OverWaves) {
   }
 }
 
+TEST_P(BitIdentity, OverPins) {
+  for (const Pin pin : {Pin::automatic, Pin::none, Pin::node, Pin::core}) {
+    SCOPED_TRACE(to_string(pin));
+    TestLayer layer = layer_;
+    layer.config.tuning.pin = pin;
+    layer.config.tuning.threads_per_rank = 3;
+    expect_same(layer, {kNumTokens});
+    expect_same(layer, even_split(kNumTokens, 4));
+  }
+}
+
 TEST_P(BitIdentity, OverABatchSplitInTwo) {
   ASSERT_FALSE(expected_.empty());
   auto group = Group::threads(2);

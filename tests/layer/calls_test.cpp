@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "layer_fixture.hpp"
+#include "topology/topology.hpp"
 
 namespace {
 std::atomic<uint64_t> g_num_allocations = 0;
@@ -34,18 +35,54 @@ Result<Layer> make(const TestLayer& layer, const Group& group) {
 TEST(Calls, RunAllocatesNothing) {
   TestLayer layer(kShape);
   layer.config.tuning.threads_per_rank = 2;
-  auto group = Group::threads(3);
-  auto moe = make(layer, *group);
-  ASSERT_TRUE(moe.ok()) << moe.status().to_string();
-  const SyntheticBatch batch(layer.input, 40);
-  const std::vector<RankInput> inputs = batch.split({20, 0, 20});
-  std::vector<Bf16> y(40 * kShape.hidden);
-  const std::vector<RankOutput> outputs = outputs_over(y, inputs, kShape.hidden);
-  const uint64_t before = g_num_allocations;
-  bool ok = true;
-  for (int call = 0; call < 5; ++call) ok = moe->run(inputs, outputs).ok() && ok;
-  EXPECT_EQ(g_num_allocations - before, 0U);
-  EXPECT_TRUE(ok);
+  for (const Pin pin : {Pin::none, Pin::core}) {
+    SCOPED_TRACE(to_string(pin));
+    layer.config.tuning.pin = pin;
+    auto group = Group::threads(3);
+    auto moe = make(layer, *group);
+    ASSERT_TRUE(moe.ok()) << moe.status().to_string();
+    const SyntheticBatch batch(layer.input, 40);
+    const std::vector<RankInput> inputs = batch.split({20, 0, 20});
+    std::vector<Bf16> y(40 * kShape.hidden);
+    const std::vector<RankOutput> outputs = outputs_over(y, inputs, kShape.hidden);
+    const uint64_t before = g_num_allocations;
+    bool ok = true;
+    for (int call = 0; call < 5; ++call) ok = moe->run(inputs, outputs).ok() && ok;
+    EXPECT_EQ(g_num_allocations - before, 0U);
+    EXPECT_TRUE(ok);
+  }
+}
+
+TEST(Calls, CallersThreadKeepsItsAffinityMask) {
+  TestLayer layer(kShape);
+  layer.config.tuning.pin = Pin::core;
+  const SyntheticBatch batch(layer.input, 5);
+  const topology::CpuList before = topology::affinity_mask();
+  EXPECT_FALSE(run_over(layer, batch, {2, 3}).empty());
+  EXPECT_EQ(topology::affinity_mask(), before);
+}
+
+TEST(Calls, LayersOfOneGroupMayPinDifferently) {
+  TestLayer layer(kShape);
+  layer.config.tuning.threads_per_rank = 2;
+  const SyntheticBatch batch(layer.input, 24);
+  const std::vector<Bf16> expected = run_over(layer, batch, {12, 12});
+  auto group = Group::threads(2);
+  std::vector<Layer> layers;
+  for (const Pin pin : {Pin::core, Pin::none, Pin::node}) {
+    layer.config.tuning.pin = pin;
+    auto moe = make(layer, *group);
+    ASSERT_TRUE(moe.ok()) << moe.status().to_string();
+    layers.push_back(*std::move(moe));
+  }
+  const std::vector<RankInput> inputs = batch.split({12, 12});
+  for (int call = 0; call < 2; ++call) {
+    for (Layer& moe : layers) {
+      std::vector<Bf16> y(24 * kShape.hidden);
+      ASSERT_TRUE(moe.run(inputs, outputs_over(y, inputs, kShape.hidden)).ok());
+      EXPECT_TRUE(y == expected) << to_string(moe.plan().pin);
+    }
+  }
 }
 
 TEST(Calls, Case24_DifferentSizesOnOneWorkspace) {

@@ -1,8 +1,11 @@
 // The plan's bytes are the allocator's bytes.
 
+#include <thread>
+
 #include "check/shapes.hpp"
 #include "host/group.hpp"
 #include "layer_fixture.hpp"
+#include "topology/topology.hpp"
 
 namespace megamoe {
 namespace {
@@ -62,7 +65,8 @@ TEST(Plan, TuningIsTakenAsGiven) {
                    .gemm1_block_n = 256,
                    .gemm2_block_n = 48,
                    .experts_per_wave = 3,
-                   .isa = Isa::scalar};
+                   .isa = Isa::scalar,
+                   .pin = Pin::core};
   const auto plan = megamoe::plan(config, 2);
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
   EXPECT_EQ(plan->threads_per_rank, 5U);
@@ -71,6 +75,27 @@ TEST(Plan, TuningIsTakenAsGiven) {
   EXPECT_EQ(plan->gemm2_block_n, 48U);
   EXPECT_EQ(plan->experts_per_wave, 3U);
   EXPECT_EQ(plan->isa, Isa::scalar);
+  EXPECT_EQ(plan->pin, Pin::core);
+}
+
+TEST(Plan, ThreadsFollowTheAffinityMask) {
+  LayerConfig config;
+  config.shape = {256, 512, 8, 2, 0};
+  config.max_tokens_per_rank = 16;
+  const topology::CpuList mask = topology::affinity_mask();
+  const auto whole = megamoe::plan(config, 1);
+  ASSERT_TRUE(whole.ok()) << whole.status().to_string();
+  EXPECT_LE(whole->threads_per_rank, mask.size());
+  EXPECT_NE(whole->pin, Pin::automatic);
+  std::thread([&] {
+    ASSERT_TRUE(topology::CpuMask::of({mask.back()}).apply());
+    const auto plan = megamoe::plan(config, 1);
+    ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+    EXPECT_EQ(plan->threads_per_rank, 1U);
+    // What the caller asked for stands, whatever there is.
+    config.tuning.threads_per_rank = 7;
+    EXPECT_EQ(megamoe::plan(config, 1)->threads_per_rank, 7U);
+  }).join();
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ ninja-build         ninja
 libfmt-dev          /usr/include/fmt/format.h
 nlohmann-json3-dev  /usr/include/nlohmann/json.hpp
 libcli11-dev        /usr/include/CLI/CLI.hpp
+libhwloc-dev        /usr/include/hwloc.h
 libgtest-dev        /usr/include/gtest/gtest.h
 libboost-context-dev /usr/lib/*/libboost_context.a
 ccache              ccache
@@ -20,7 +21,7 @@ libclang-rt-14-dev  /usr/lib/llvm-14/lib/clang/14*/lib/linux/libclang_rt.fuzzer-
 clang-format        clang-format
 clang-tidy          clang-tidy
 "
-kDemoPackages="g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev"
+kDemoPackages="g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libhwloc-dev"
 kLintPackages="$kDemoPackages libgtest-dev libboost-context-dev clang-format clang-tidy"
 kTestPackages="$kLintPackages ccache pkg-config libopenmpi-dev openmpi-bin clang libclang-rt-14-dev"
 

@@ -4,8 +4,8 @@
 readonly kSteps="format build house_rules unit cases mpi install asan tsan fuzz tidy"
 readonly kFuzzSeconds=15
 # What the sanitizer builds cover: the folders of tests/ that exercise raw bytes, and those that share memory.
-readonly kAsanFolders="flow formats cpu_kernels layer c_api"
-readonly kTsanFolders="flow layer"
+readonly kAsanFolders="flow formats cpu_kernels topology layer c_api"
+readonly kTsanFolders="flow layer topology"
 # Too large for shadow memory, and its point is an offset that the release build tests.
 readonly kNotSanitized=LargeOffsets
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "check/ceilings.hpp"
 #include "host/errors.hpp"
@@ -21,9 +20,8 @@ struct Ceilings {
 };
 
 Result<Ceilings> measure_ceilings(const PlanInfo& plan) {
-  // More threads than the machine has would only take turns.
-  const uint32_t num_hardware = std::max(1U, std::thread::hardware_concurrency());
-  const uint32_t num_threads = std::min(plan.num_ranks * plan.threads_per_rank, num_hardware);
+  // More threads than may run at once would only take turns.
+  const uint32_t num_threads = std::min(plan.num_ranks * plan.threads_per_rank, read_cpus().num_default_threads());
   const Result<double> gflops = measure_fma_gflops(plan.isa, num_threads);
   if (!gflops) return gflops.status();
   const Result<double> gbytes = measure_read_gbytes_per_s(num_threads);

@@ -15,8 +15,8 @@ namespace megamoe::cli {
 namespace {
 
 constexpr std::string_view kFooter = R"(
-Backends are those that `--backend` of the other subcommands can take here. The CPU quota is in cores' worth of time per
-period, as the control group grants it; threads beyond it gain nothing.
+Backends are those that `--backend` of the other subcommands can take here. The CPU quota is in CPUs' worth of time per
+period, the smallest that a control group of this process grants; threads beyond it gain nothing.
 
 Examples:
   megamoe info
@@ -51,8 +51,10 @@ std::string info_text(const Machine& machine) {
   add("backends", "cpu");
   add("CPU", machine.cpu_model.empty() ? "unknown" : machine.cpu_model);
   add("ISAs", joined(isa_names(machine), "none"));
-  add("threads", fmt::format("{} hardware, {} usable", machine.num_hardware_threads, machine.num_usable_threads));
-  add("CPU quota", machine.cpu_quota ? fmt::format("{:.2f} cores", *machine.cpu_quota) : "none");
+  add("CPUs", fmt::format("{} online; {}", machine.num_hardware_threads, cpus_text(machine.cpus)));
+  add("threads", fmt::format("{} by default, over all ranks: one per CPU of the mask, or the quota rounded up if less",
+                             machine.cpus.num_default_threads()));
+  add("NUMA memory", machine.can_place_memory ? "can be placed" : "goes where it is first touched");
   add("memory", fmt::format("{}, {} available", format_bytes(machine.memory_bytes),
                             format_bytes(machine.available_memory_bytes)));
   add("GPUs", joined(machine.gpus, "none found"));
@@ -61,19 +63,20 @@ std::string info_text(const Machine& machine) {
 }
 
 Json info_json(const Machine& machine) {
-  return {{"version", version()},
-          {"build_type", MM_BUILD_TYPE},
-          {"compiler", kCompiler},
-          {"backends", {"cpu"}},
-          {"cpu", machine.cpu_model},
-          {"isas", isa_names(machine)},
-          {"hardware_threads", machine.num_hardware_threads},
-          {"usable_threads", machine.num_usable_threads},
-          {"cpu_quota", machine.cpu_quota ? Json(*machine.cpu_quota) : Json()},
-          {"memory_bytes", machine.memory_bytes},
-          {"available_memory_bytes", machine.available_memory_bytes},
-          {"gpus", machine.gpus},
-          {"mpi", has_mpi()}};
+  Json json = {{"version", version()},
+               {"build_type", MM_BUILD_TYPE},
+               {"compiler", kCompiler},
+               {"backends", {"cpu"}},
+               {"cpu", machine.cpu_model},
+               {"isas", isa_names(machine)},
+               {"hardware_threads", machine.num_hardware_threads},
+               {"can_place_memory", machine.can_place_memory},
+               {"memory_bytes", machine.memory_bytes},
+               {"available_memory_bytes", machine.available_memory_bytes},
+               {"gpus", machine.gpus},
+               {"mpi", has_mpi()}};
+  json.update(cpus_json(machine.cpus));
+  return json;
 }
 
 Exit info(OutputForm form) {

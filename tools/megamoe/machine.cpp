@@ -1,7 +1,5 @@
 #include "machine.hpp"
 
-#include <sched.h>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -33,28 +31,6 @@ uint64_t meminfo_bytes(std::string_view key) {
   return kibibytes * 1024;
 }
 
-uint32_t num_usable_threads() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return std::thread::hardware_concurrency();
-  return static_cast<uint32_t>(CPU_COUNT(&set));
-}
-
-/// Control groups, version 2 and then version 1, as seen from inside a container.
-std::optional<double> cpu_quota() {
-  double quota = -1;
-  double period = 0;
-  std::ifstream version2("/sys/fs/cgroup/cpu.max");
-  if (version2) {
-    version2 >> quota >> period;
-  } else {
-    std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota;
-    std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period;
-  }
-  if (!(quota > 0) || !(period > 0)) return std::nullopt;
-  return quota / period;
-}
-
 std::vector<std::string> nvidia_gpus() {
   std::vector<std::string> gpus;
   std::error_code failure;
@@ -74,8 +50,8 @@ Machine read_machine() {
   return {.cpu_model = proc_value("/proc/cpuinfo", "model name"),
           .isas = {isas.begin(), isas.end()},
           .num_hardware_threads = std::thread::hardware_concurrency(),
-          .num_usable_threads = num_usable_threads(),
-          .cpu_quota = cpu_quota(),
+          .cpus = read_cpus(),
+          .can_place_memory = topology::can_place_memory(),
           .memory_bytes = meminfo_bytes("MemTotal"),
           .available_memory_bytes = available_memory_bytes(),
           .gpus = nvidia_gpus()};

@@ -3,10 +3,10 @@
 // What this machine and this build are, as `megamoe info` reports them.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "cpus.hpp"
 #include "megamoe/megamoe.hpp"
 
 namespace megamoe::cli {
@@ -15,8 +15,8 @@ struct Machine {
   std::string cpu_model;
   std::vector<Isa> isas;  ///< that the CPU kernels can use here, widest first
   uint32_t num_hardware_threads = 0;
-  uint32_t num_usable_threads = 0;  ///< after the affinity mask
-  std::optional<double> cpu_quota;  ///< cores' worth of time that the control group grants; none = no limit
+  Cpus cpus;
+  bool can_place_memory = false;  ///< memory policies, which put weights near their threads, are known and allowed
   uint64_t memory_bytes = 0;
   uint64_t available_memory_bytes = 0;
   std::vector<std::string> gpus;  ///< as the NVIDIA kernel driver names them; empty = none found

@@ -62,8 +62,8 @@ void add_tuning(Command& command, Tuning& tuning) {
     add_whole(command, {.name = name, .value = "N", .help = help, .group = "Tuning (changes no bit of the result)"},
               target, range);
   };
-  add("--threads", "worker threads per rank (default: hardware threads / ranks, at least 1)", tuning.threads_per_rank,
-      kThreads);
+  add("--threads", "worker threads per rank (default: CPUs of the affinity mask or the CPU quota / ranks, at least 1)",
+      tuning.threads_per_rank, kThreads);
   add("--block-m", "pool rows per block: 16, 32, 64, 128 or 256", tuning.block_m, kTile);
   add("--gemm1-block-n", "intermediate columns per gemm1 tile, a multiple of 128", tuning.gemm1_block_n, kTile);
   add("--gemm2-block-n", "hidden columns per gemm2 tile, a multiple of 16", tuning.gemm2_block_n, kTile);
@@ -75,6 +75,13 @@ void add_tuning(Command& command, Tuning& tuning) {
               .help = "auto|scalar|avx2|avx512: instruction set of the CPU kernels (default auto: the widest)",
               .group = "Tuning (changes no bit of the result)"},
              tuning.isa, parse_isa);
+  add_parsed(command,
+             {.name = "--pin",
+              .value = "WHERE",
+              .help = "auto|none|node|core: what each thread stays on, a NUMA node or a core; memory follows (default "
+                      "auto: node where the threads fill several nodes, else none)",
+              .group = "Tuning (changes no bit of the result)"},
+             tuning.pin, parse_pin);
 }
 
 Result<GroupKind> parse_group(std::string_view text) {

@@ -193,6 +193,7 @@ Json plan_json(const PlanInfo& plan) {
           {"ranks", plan.num_ranks},
           {"max_tokens_per_rank", plan.max_tokens_per_rank},
           {"threads_per_rank", plan.threads_per_rank},
+          {"pin", to_string(plan.pin)},
           {"num_local_experts_max", plan.num_local_experts_max},
           {"block_m", plan.block_m},
           {"gemm1_block_n", plan.gemm1_block_n},
