@@ -71,8 +71,8 @@ Arena::~Arena() {
 
 bool Arena::open_pages(size_t first, size_t num_bytes) {
   return open_range(base_ + first, num_bytes) &&
-         open_range(stamps_ + first / kStampBytes, (num_bytes / kStampBytes + 1) * sizeof(uint32_t)) &&
-         open_range(cells_ + first / kCellBytes, (num_bytes / kCellBytes + 1) * sizeof(Cell));
+         open_range(stamps_ + first / kStampBytes, round_up(num_bytes, kStampBytes) / kStampBytes * sizeof(uint32_t)) &&
+         open_range(cells_ + first / kCellBytes, round_up(num_bytes, kCellBytes) / kCellBytes * sizeof(Cell));
 }
 
 std::byte* Arena::allocate(uint32_t rank, size_t num_bytes) {

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <map>
 #include <new>
 
 namespace megamoe::emu {
@@ -29,6 +30,11 @@ void StackPool::grow() {
     if (mprotect(stack, stack_bytes_, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
     free_.push_back(stack);
   }
+}
+
+StackPool& stack_pool(size_t stack_bytes) {
+  thread_local std::map<size_t, StackPool> pools;
+  return pools.try_emplace(stack_bytes, stack_bytes).first->second;
 }
 
 boost::context::stack_context StackPool::take() {

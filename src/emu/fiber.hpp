@@ -30,6 +30,10 @@ class StackPool {
   std::vector<void*> slabs_;  // mappings of kSlabStacks stacks
 };
 
+/// The pool of this operating-system thread for one size of stack: a test that makes hundreds of machines maps stacks
+/// once.
+StackPool& stack_pool(size_t stack_bytes);
+
 /// The allocator that boost::context::fiber wants; the pool outlives every fiber.
 class PooledStack {
  public:

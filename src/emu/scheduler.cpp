@@ -32,7 +32,7 @@ std::string run_kernel(const Lane& lane) {
 
 void Scheduler::start(Lane& lane) {
   ++num_live_;
-  lane.context = Context(std::allocator_arg, PooledStack(stacks_), [this, &lane](Context&& from) {
+  lane.context = Context(std::allocator_arg, PooledStack(*stacks_), [this, &lane](Context&& from) {
     context_ = std::move(from);
     const std::string exception = run_kernel(lane);
     // Only here, outside the handler: a lane must not be switched while an exception is being handled.
@@ -50,6 +50,7 @@ void Scheduler::begin(uint32_t num_steps_per_switch) {
   Random& random = world_.random;
   mean_countdown_ = num_steps_per_switch != 0 ? num_steps_per_switch : kMeanCountdowns[random.below(5)];
   max_laziness_ = random.one_in(2) ? 0 : 8;
+  stacks_ = &stack_pool(world_.options.stack_bytes);
   stopped_ = false;
   preempted_ = false;
   num_live_ = 0;

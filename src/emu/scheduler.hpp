@@ -19,7 +19,7 @@ class World;
 
 class Scheduler {
  public:
-  explicit Scheduler(World& world, size_t stack_bytes) : world_(world), stacks_(stack_bytes) {}
+  explicit Scheduler(World& world) : world_(world) {}
 
   /// Gives the lane a stack and makes it ready to run `entry`.
   void start(Lane& lane);
@@ -68,8 +68,8 @@ class Scheduler {
   bool stalled();
 
   World& world_;
-  StackPool stacks_;
-  Context context_;  // of run(), while a lane runs
+  StackPool* stacks_ = nullptr;  ///< of the thread that runs this machine
+  Context context_;              // of run(), while a lane runs
   std::vector<Warp*> ready_;
   std::vector<Lane*> parked_;
   bool preempted_ = false;

@@ -42,7 +42,7 @@ World::World(const Options& machine_options, std::unique_ptr<Arena> machine_aren
     : options(machine_options),
       arena(std::move(machine_arena)),
       random(machine_options.seed),
-      scheduler(*this, machine_options.stack_bytes),
+      scheduler(*this),
       copies(*this),
       races(*this),
       stores(*this) {
@@ -188,6 +188,7 @@ void World::lane_exited(Lane& lane) {
 void World::block_exited(Block& block) {
   Grid& grid = *block.grid;
   copies.check_block_exit(block);
+  if (scheduler.stopped()) return;
   check_mma_exit(block);
   arena->close_slot(block.slot);
   slots_[block.slot] = nullptr;
