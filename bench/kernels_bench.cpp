@@ -59,16 +59,21 @@ void gemm(benchmark::State& state, const Bench& bench, WeightFormat format, uint
   const cpu::PackedMatrix matrix{layout, codes.data(), scales.data()};
   // As the layer calls it: few rows over all of K at once, many rows one K group at a time.
   const uint32_t step_k = num_rows <= cpu::kMaxStreamedRows ? kNumK : cpu::kGroupK;
-  const std::vector<float> a(size_t{num_rows} * (step_k + 16), 0.25F * bench.kernels->factors(format).activations);
+  const uint32_t a_stride = step_k / bench.kernels->step_k + 16;
+  std::vector<uint32_t> a(size_t{num_rows} * a_stride);
+  const std::vector<uint8_t> row(step_k, uint8_t{0x28});
+  for (uint32_t m = 0; m < num_rows; ++m) {
+    bench.kernels->prepare_row(format, row.data(), step_k, a.data() + size_t{m} * a_stride);
+  }
   const std::vector<float> a_scales(num_rows * kNumK / cpu::kGroupK, 2.0F);
   std::vector<float> totals(size_t{num_rows} * kTilePanels * cpu::kPanelCols);
-  alignas(64) float w[cpu::kGroupK * cpu::kPanelCols];
+  alignas(64) uint32_t w[cpu::kExpandedWords];
   cpu::MultiplyArgs args{.matrix = &matrix,
                          .num_panels = kTilePanels,
                          .num_k = step_k,
                          .num_rows = num_rows,
                          .a = a.data(),
-                         .a_stride = step_k + 16,
+                         .a_stride = a_stride,
                          .a_scales = a_scales.data(),
                          .a_scale_stride = kNumK / cpu::kGroupK,
                          .w = w,
@@ -151,8 +156,8 @@ void store_partial(benchmark::State& state, const Bench& bench) {
 /// The multiply-add ceiling by the same clock as the other benchmarks: on a busy machine, compare with this one.
 void fma(benchmark::State& state, const Bench& bench) {
   constexpr uint64_t kNumSteps = 100'000;
-  for (auto _ : state) benchmark::DoNotOptimize(bench.kernels->run_fma_steps(kNumSteps));
-  const double flops = static_cast<double>(kNumSteps * bench.kernels->flops_per_fma_step);
+  for (auto _ : state) benchmark::DoNotOptimize(bench.kernels->run_ceiling_steps(kNumSteps));
+  const double flops = static_cast<double>(kNumSteps * bench.kernels->flops_per_ceiling_step);
   state.counters["flops"] =
       benchmark::Counter(flops * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
@@ -207,7 +212,7 @@ int run(int argc, char** argv) {
   if (!read_ceiling) return 1;
   std::printf("one core reads %.1f GB/s\n", *read_ceiling);
   for (const Isa isa : cpu::available_isas()) {
-    const Result<double> fma_ceiling = measure_fma_gflops(isa, 1);
+    const Result<double> fma_ceiling = measure_compute_gflops(isa, 1);
     if (!fma_ceiling) return 1;
     std::printf("one core, %s: %.1f GFLOP/s\n", std::string(to_string(isa)).c_str(), *fma_ceiling);
     add_benchmarks({*cpu::find_kernels(isa), *fma_ceiling, *read_ceiling});

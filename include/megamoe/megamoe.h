@@ -63,7 +63,14 @@ typedef int32_t mm_backend;
 enum { MM_BACKEND_AUTO = 0, MM_BACKEND_CPU = 1, MM_BACKEND_SM90 = 2, MM_BACKEND_SM100 = 3 };
 
 typedef int32_t mm_isa;
-enum { MM_ISA_AUTO = 0, MM_ISA_SCALAR = 1, MM_ISA_AVX2 = 2, MM_ISA_AVX512 = 3 };
+enum {
+  MM_ISA_AUTO = 0,
+  MM_ISA_SCALAR = 1,
+  MM_ISA_AVX2 = 2,
+  MM_ISA_AVX512 = 3,
+  MM_ISA_AVX512_BF16 = 4,
+  MM_ISA_AMX_BF16 = 5
+};
 
 /* Where worker threads may run; memory follows them. */
 typedef int32_t mm_pin;

@@ -63,8 +63,10 @@ std::string_view to_string(Backend backend);
 /// REQUIRES one of the names of to_string(Backend); anything else is an error that lists them.
 Result<Backend> parse_backend(std::string_view name);
 
-/// Instruction set of the CPU kernels; `automatic` takes the widest that this CPU has.
-enum class Isa : uint8_t { automatic, scalar, avx2, avx512 };
+/// Instruction set of the CPU kernels; `automatic` takes the widest that this CPU has. scalar, avx2 and avx512 give the
+/// same bits; avx512_bf16 (BF16 dot products) and amx_bf16 (BF16 tiles) add products in orders of their own, within the
+/// same error bound.
+enum class Isa : uint8_t { automatic, scalar, avx2, avx512, avx512_bf16, amx_bf16 };
 std::string_view to_string(Isa isa);
 Result<Isa> parse_isa(std::string_view name);
 

@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kNumRuns = 6;
-constexpr std::chrono::milliseconds kFmaRunTime{15};
+constexpr std::chrono::milliseconds kComputeRunTime{15};
 constexpr uint64_t kMinReadBytes = 512'000'000;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -48,12 +48,12 @@ double shortest_run(uint32_t num_threads, Work work) {
   return best_seconds;
 }
 
-/// Steps that take about kFmaRunTime on one thread.
+/// Steps that take about kComputeRunTime on one thread.
 uint64_t calibrate_steps(const cpu::Kernels& kernels, std::atomic<float>& sink) {
   for (uint64_t num_steps = 1024;; num_steps *= 2) {
     const Clock::time_point begin = Clock::now();
-    sink = kernels.run_fma_steps(num_steps);
-    if (Clock::now() - begin >= kFmaRunTime / 2) return num_steps * 2;
+    sink = kernels.run_ceiling_steps(num_steps);
+    if (Clock::now() - begin >= kComputeRunTime / 2) return num_steps * 2;
   }
 }
 
@@ -75,15 +75,15 @@ uint64_t sum_words(const uint64_t* words, size_t num_words) {
 
 }  // namespace
 
-Result<double> measure_fma_gflops(Isa isa, uint32_t num_threads) {
+Result<double> measure_compute_gflops(Isa isa, uint32_t num_threads) {
   MM_RETURN_IF_ERROR(check_num_threads(num_threads));
   const Result<const cpu::Kernels*> found = cpu::find_kernels(isa);
   if (!found) return found.status();
   const cpu::Kernels& kernels = **found;
   std::atomic<float> sink = 0.0F;  // keeps the sums from being left out
   const uint64_t num_steps = calibrate_steps(kernels, sink);
-  const double seconds = shortest_run(num_threads, [&](uint32_t) { sink = kernels.run_fma_steps(num_steps); });
-  return 1e-9 * static_cast<double>(num_steps) * kernels.flops_per_fma_step * num_threads / seconds;
+  const double seconds = shortest_run(num_threads, [&](uint32_t) { sink = kernels.run_ceiling_steps(num_steps); });
+  return 1e-9 * static_cast<double>(num_steps) * kernels.flops_per_ceiling_step * num_threads / seconds;
 }
 
 Result<double> measure_read_gbytes_per_s(uint32_t num_threads) {

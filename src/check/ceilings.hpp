@@ -8,10 +8,10 @@
 
 namespace megamoe {
 
-/// FP32 GFLOP/s (a multiply-add counts as 2) of `num_threads` threads that do nothing but multiply-adds in registers
-/// with the vectors of `isa`; best of several runs, about 0.1 s in all. Errors: num_threads 0; an isa that this CPU
-/// lacks.
-Result<double> measure_fma_gflops(Isa isa, uint32_t num_threads);
+/// GFLOP/s (a multiply-add counts as 2) of `num_threads` threads that do nothing but the multiply-adds of `isa` in
+/// registers: on FP32 vectors, BF16 pairs or BF16 tiles; best of several runs, about 0.1 s in all. Errors: num_threads
+/// 0; an isa that this CPU lacks.
+Result<double> measure_compute_gflops(Isa isa, uint32_t num_threads);
 
 /// GB/s (1e9 bytes) that `num_threads` threads read together, each its own part of a buffer of at least 512 MB and four
 /// times the last-level cache; best of several passes, about half a second in all. Errors: num_threads 0;

@@ -153,7 +153,7 @@ void add_tunings(CaseBuilder& builder) {
       }
     }
   }
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx_bf16}) {
     for (const MatrixFormat& format : kAllFormats) {
       if (format.scale == ScaleType::e8m0) continue;
       CheckCase one = CaseBuilder::base(fmt::format("isa/{}/{}", to_string(isa), format_name(format)));

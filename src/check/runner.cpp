@@ -53,11 +53,13 @@ struct Runnable {
   }
 };
 
+/// An instruction set that gives the bits of `isa`, another one if there is one.
+Isa equal_isa(Isa isa) { return isa == Isa::avx2 || isa == Isa::avx512 ? Isa::scalar : isa; }
+
 /// The configuration that every other must equal bit for bit: one rank, one worker, default tiles.
 LayerConfig plain_config(const CheckCase& check_case) {
   LayerConfig config = check_case.config;
-  config.tuning = {};
-  config.tuning.threads_per_rank = 1;
+  config.tuning = {.threads_per_rank = 1, .isa = equal_isa(check_case.config.tuning.isa)};
   for (const CheckCall& call : check_case.calls) {
     config.max_tokens_per_rank = std::max(config.max_tokens_per_rank, sum(call.tokens_per_rank));
   }

@@ -10,7 +10,7 @@
 
 namespace megamoe::cpu {
 
-/// Floats from one streamed row to the next: a cache line more than the row, since rows a multiple of 4 KiB apart would
+/// Words from one streamed row to the next: a cache line more than the row, since rows a multiple of 4 KiB apart would
 /// fall into the same few sets of the first-level cache.
 constexpr uint32_t streamed_row_stride(uint32_t num_k) { return num_k + 16; }
 
@@ -18,8 +18,8 @@ struct Scratch {
   uint32_t* expert_counts = nullptr;    // [num_all_experts]: count's tallies, then scatter's next places
   uint32_t* local_rows = nullptr;       // [num_local_max]: rows per local expert
   uint32_t* first_block = nullptr;      // [num_local_max + 1]: PoolMap's memory
-  float* a = nullptr;                   // [block_m, kGroupK] or [kMaxStreamedRows, K]: a tile's rows, decoded
-  float* w = nullptr;                   // [kGroupK, kPanelCols]: one K group of a panel, expanded
+  uint32_t* a = nullptr;                // [block_m, kGroupK] or [kMaxStreamedRows, K]: a tile's rows, prepared
+  uint32_t* w = nullptr;                // [kExpandedWords]: multiply's expanded weights
   float* totals = nullptr;              // [block_m, tile columns]: FP32 accumulators of the tile
   const uint16_t** partials = nullptr;  // [num_choices]: combine's valid partials
   float* weights = nullptr;             // [num_choices]: their router weights
@@ -45,7 +45,7 @@ struct Scratch {
         uint64_t{kMaxStreamedRows} * streamed_row_stride(flow::max_of(dims.hidden, dims.intermediate));
     const uint64_t grouped = uint64_t{dims.block_m} * kGroupK;
     take(scratch.a, streamed > grouped ? streamed : grouped);
-    take(scratch.w, uint64_t{kGroupK} * kPanelCols);
+    take(scratch.w, kExpandedWords);
     take(scratch.totals, uint64_t{dims.block_m} * total_cols(dims));
     take(scratch.partials, dims.num_choices());
     take(scratch.weights, dims.num_choices());

@@ -23,16 +23,16 @@ struct TileRows {
 /// Panels [first, first + count) of a packed matrix go to columns [0, 16 * count) of the totals.
 /// ENSURES totals[m, n] is the promoted sum over all of K.
 ///
-/// Few rows are decoded over all of K, so that each panel's weights are one stream. Of many rows one K group at a time
-/// is decoded, so that it stays in the first-level cache for all panels.
+/// Few rows are prepared over all of K, so that each panel's weights are one stream. Of many rows one K group at a time
+/// is prepared, so that it stays in the first-level cache for all panels.
 void multiply_tile(const Worker& worker, const PackedMatrix& matrix, uint32_t first_panel, uint32_t num_panels,
                    const TileRows& rows) {
-  const Kernels& kernels = *worker.rules.kernels;
+  const Kernels& kernels = worker.rules.kernels->for_matrix(matrix);
   const Scratch& scratch = worker.scratch;
   const uint32_t num_groups = flow::ceil_div(rows.num_k, kGroupK);
   const bool streams = rows.num_rows <= kMaxStreamedRows;
   const uint32_t step_k = streams ? rows.num_k : kGroupK;
-  const uint32_t a_stride = streams ? streamed_row_stride(rows.num_k) : kGroupK;
+  const uint32_t a_stride = streams ? streamed_row_stride(rows.num_k) : kGroupK / kernels.step_k;
   MultiplyArgs args{.matrix = &matrix,
                     .first_panel = first_panel,
                     .num_panels = num_panels,
@@ -43,14 +43,14 @@ void multiply_tile(const Worker& worker, const PackedMatrix& matrix, uint32_t fi
                     .w = scratch.w,
                     .totals = scratch.totals,
                     .total_stride = size_t{num_panels} * kPanelCols};
-  const float factor = kernels.factors(matrix.layout.format).activations;
   std::fill_n(scratch.totals, rows.num_rows * args.total_stride, 0.0F);
   for (uint32_t k = 0; k < rows.num_k; k += step_k) {
     args.first_k = k;
     args.num_k = flow::min_of(step_k, rows.num_k - k);
     args.a_scales = rows.scales + k / kGroupK;
     for (uint32_t m = 0; m < rows.num_rows; ++m) {
-      kernels.decode_row(rows.codes + size_t{m} * rows.num_k + k, args.num_k, factor, scratch.a + size_t{m} * a_stride);
+      kernels.prepare_row(matrix.layout.format, rows.codes + size_t{m} * rows.num_k + k, args.num_k,
+                          scratch.a + size_t{m} * a_stride);
     }
     kernels.multiply(args);
   }

@@ -51,6 +51,8 @@ constexpr std::array kIsas{
     Choice<Isa>{MM_ISA_SCALAR, Isa::scalar, "MM_ISA_SCALAR"},
     Choice<Isa>{MM_ISA_AVX2, Isa::avx2, "MM_ISA_AVX2"},
     Choice<Isa>{MM_ISA_AVX512, Isa::avx512, "MM_ISA_AVX512"},
+    Choice<Isa>{MM_ISA_AVX512_BF16, Isa::avx512_bf16, "MM_ISA_AVX512_BF16"},
+    Choice<Isa>{MM_ISA_AMX_BF16, Isa::amx_bf16, "MM_ISA_AMX_BF16"},
 };
 constexpr std::array kPins{
     Choice<Pin>{MM_PIN_AUTO, Pin::automatic, "MM_PIN_AUTO"},

@@ -51,12 +51,15 @@ std::string_view to_string(Isa isa) {
     case Isa::scalar: return "scalar";
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
+    case Isa::avx512_bf16: return "avx512_bf16";
+    case Isa::amx_bf16: return "amx_bf16";
   }
   return "unknown";
 }
 
 Result<Isa> parse_isa(std::string_view name) {
-  return parse("isa", std::array{Isa::automatic, Isa::scalar, Isa::avx2, Isa::avx512}, name);
+  return parse("isa", std::array{Isa::automatic, Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx_bf16},
+               name);
 }
 
 std::string_view to_string(Pin pin) {

@@ -91,15 +91,15 @@ Result<cpu::PackedExpert> PackedExperts::pack_one(const ExpertWeights& weights, 
 
   Carver carver{memory->data()};
   const Pieces pieces = carve(*layouts, shape, with_biases, carver);
-  const cpu::NanCodes gemm1_nans =
+  const cpu::PackedFacts gemm1_facts =
       cpu::pack_gemm1(weights, shape, layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales);
-  const cpu::NanCodes gemm2_nans =
+  const cpu::PackedFacts gemm2_facts =
       cpu::pack_gemm2(weights, shape, layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales);
   if (with_biases) cpu::pack_biases(weights, shape, pieces.gate_bias, pieces.up_bias, pieces.down_bias);
   num_bytes_ += memory->num_bytes();
   memory_.push_back(*std::move(memory));
-  return cpu::PackedExpert{{layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales, gemm1_nans},
-                           {layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales, gemm2_nans},
+  return cpu::PackedExpert{{layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales, gemm1_facts},
+                           {layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales, gemm2_facts},
                            pieces.gate_bias,
                            pieces.up_bias,
                            pieces.down_bias};

@@ -13,7 +13,7 @@ namespace {
 
 TEST(CeilingsTest, EveryIsaHasAPlausibleFmaRate) {
   for (const Isa isa : cpu::available_isas()) {
-    const Result<double> gflops = measure_fma_gflops(isa, 1);
+    const Result<double> gflops = measure_compute_gflops(isa, 1);
     ASSERT_TRUE(gflops.ok()) << gflops.status().message();
     EXPECT_GT(*gflops, 0.001) << to_string(isa);
     EXPECT_LT(*gflops, 1000.0) << to_string(isa) << ": no core does this; the loop was left out";
@@ -29,7 +29,7 @@ TEST(CeilingsTest, ReadRateIsPlausible) {
 
 TEST(CeilingsTest, NoThreadsAreRefused) {
   const std::string wanted = "num_threads must be at least 1 (got 0); pass the number of worker threads";
-  EXPECT_EQ(measure_fma_gflops(Isa::scalar, 0).status().message(), wanted);
+  EXPECT_EQ(measure_compute_gflops(Isa::scalar, 0).status().message(), wanted);
   EXPECT_EQ(measure_read_gbytes_per_s(0).status().message(), wanted);
 }
 

@@ -14,12 +14,13 @@ class ExpandTest : public KernelsTest {
     for (uint32_t k = 0; k < num_k; ++k) {
       for (uint32_t col = 0; col < kPanelCols; ++col) panel.set(0, k, col, code_of(k, col));
     }
-    std::vector<float> w(size_t{num_k} * kPanelCols + 1, 77.0F);
+    std::vector<uint32_t> w(size_t{num_k} / kernels_.step_k * kPanelCols + 1, 77);
     kernels_.expand(format, panel.data(), num_k, w.data());
-    EXPECT_EQ(w.back(), 77.0F) << "wrote beyond the panel";
+    EXPECT_EQ(w.back(), 77U) << "wrote beyond the panel";
     for (uint32_t k = 0; k < num_k; ++k) {
       for (uint32_t col = 0; col < kPanelCols; ++col) {
-        ASSERT_TRUE(same_bits(w[k * kPanelCols + col] * kernels_.factors(format).codes, panel.value(0, k, col)))
+        const float value = operand_value(kernels_, format, w.data(), k, kPanelCols, col);
+        ASSERT_TRUE(same_bits(value * kernels_.factors(format).codes, panel.value(0, k, col)))
             << "k " << k << " column " << col << " code " << code_of(k, col);
       }
     }
@@ -48,22 +49,30 @@ TEST_P(ExpandTest, GoldenValues) {
   for (const auto& [code, value] : golden) {
     PanelCodes panel(WeightFormat::fp8_block, 1, 8);
     panel.set(0, 6, 3, code);
-    float w[8 * kPanelCols];
+    uint32_t w[8 * kPanelCols];
     kernels_.expand(WeightFormat::fp8_block, panel.data(), 8, w);
-    EXPECT_TRUE(same_bits(w[6 * kPanelCols + 3] * kernels_.fp8.codes, value)) << code;
-    EXPECT_EQ(w[6 * kPanelCols + 4], 0.0F);
+    const auto value_at = [&](uint32_t col) {
+      return operand_value(kernels_, WeightFormat::fp8_block, w, 6, kPanelCols, col);
+    };
+    EXPECT_TRUE(same_bits(value_at(3) * kernels_.fp8.codes, value)) << code;
+    EXPECT_EQ(value_at(4), 0.0F);
   }
 }
 
-TEST_P(ExpandTest, DecodeRowOfAnyLength) {
-  for (const float factor : {1.0F, kMovedE4m3.activations}) {
-    for (uint32_t num_cols = 0; num_cols <= 70; ++num_cols) {
+TEST_P(ExpandTest, PrepareRowOfAnyLength) {
+  for (const WeightFormat format : {WeightFormat::fp8_block, WeightFormat::mxfp4, WeightFormat::bf16}) {
+    for (uint32_t num_cols = 16; num_cols <= 272; num_cols += 16) {
       std::vector<uint8_t> codes(num_cols);
       for (uint32_t i = 0; i < num_cols; ++i) codes[i] = static_cast<uint8_t>(i * 37 + num_cols);
-      std::vector<float> values(num_cols + 1, 77.0F);
-      kernels_.decode_row(codes.data(), num_cols, factor, values.data());
-      for (uint32_t i = 0; i < num_cols; ++i) ASSERT_TRUE(same_bits(values[i], e4m3_to_float(codes[i]) * factor));
-      ASSERT_EQ(values.back(), 77.0F);
+      const uint32_t filled_cols = kernels_.step_k == 1 ? num_cols : (num_cols + 31) / 32 * 32;
+      std::vector<uint32_t> a(filled_cols / kernels_.step_k + 1, 77);
+      kernels_.prepare_row(format, codes.data(), num_cols, a.data());
+      for (uint32_t i = 0; i < filled_cols; ++i) {
+        const float code_value = i < num_cols ? e4m3_to_float(codes[i]) : 0.0F;
+        const float value = operand_value(kernels_, format, a.data(), i, 1, 0);
+        ASSERT_TRUE(same_bits(value, code_value * kernels_.factors(format).activations)) << i;
+      }
+      ASSERT_EQ(a.back(), 77U) << "wrote beyond the row";
     }
   }
 }

@@ -1,13 +1,14 @@
 // Which kernels run: the automatic choice, forced ones, and the refusal of what the CPU lacks.
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels_testing.hpp"
 
 namespace megamoe::cpu {
 namespace {
 
-constexpr Isa kWidestFirst[] = {Isa::avx512, Isa::avx2, Isa::scalar};
+constexpr Isa kWidestFirst[] = {Isa::amx_bf16, Isa::avx512_bf16, Isa::avx512, Isa::avx2, Isa::scalar};
 
 TEST(IsaTest, AvailableOnesAreWidestFirstAndEndWithScalar) {
   const std::span<const Isa> isas = available_isas();
@@ -41,9 +42,18 @@ TEST(IsaTest, AMissingOneIsRefusedByName) {
   }
 }
 
-TEST_P(KernelsTest, StepsOfTheCeilingConverge) {
-  EXPECT_NEAR(kernels_.run_fma_steps(64), 24.0F, 1e-4F);  // 12 sums, each of which goes to 2
-  EXPECT_GE(kernels_.flops_per_fma_step, 24U);
+TEST_P(KernelsTest, StepsOfTheCeilingStayFinite) {
+  EXPECT_TRUE(std::isfinite(kernels_.run_ceiling_steps(64)));
+  EXPECT_EQ(kernels_.run_ceiling_steps(64), kernels_.run_ceiling_steps(640));
+  EXPECT_GE(kernels_.flops_per_ceiling_step, 24U);
+}
+
+TEST_P(KernelsTest, NarrowerOnesTakeWhatTheseRefuse) {
+  PackedMatrix matrix{{WeightFormat::fp8_block, PackedScale::panel_f32, 1, 128, 1}};
+  EXPECT_EQ(kernels_.for_matrix(matrix).step_k, 1U);  // a scale for every column of K: one column at a time
+  matrix.layout.segment_k = 128;
+  EXPECT_EQ(&kernels_.for_matrix(matrix), &kernels_);
+  EXPECT_EQ(kernels_.takes == nullptr, kernels_.narrower == nullptr);
 }
 
 MM_FOR_EVERY_ISA(KernelsTest);

@@ -64,7 +64,7 @@ class Packed {
       for (uint32_t k = 0; k < layout_.num_k; k += kGroupK) {
         const uint32_t num_k = std::min(kGroupK, layout_.num_k - k);
         kernels.expand(layout_.format, codes.data() + panel * layout_.panel_code_bytes() + layout_.code_bytes(k), num_k,
-                       w_.data() + (size_t{panel} * layout_.num_k + k) * kPanelCols);
+                       reinterpret_cast<uint32_t*>(w_.data() + (size_t{panel} * layout_.num_k + k) * kPanelCols));
       }
     }
   }
@@ -193,8 +193,42 @@ TEST(PackTest, NanCodesAreNoticed) {
     ASSERT_TRUE(layouts.ok());
     std::vector<std::byte> codes(layouts->gemm1.total_code_bytes());
     std::vector<std::byte> scales(layouts->gemm1.total_scale_bytes());
-    const NanCodes found = pack_gemm1(expert.weights, shape, layouts->gemm1, codes.data(), scales.data());
-    EXPECT_EQ(found, (code & 0x7FU) == 0x7FU ? NanCodes::some : NanCodes::none) << code;
+    const PackedFacts found = pack_gemm1(expert.weights, shape, layouts->gemm1, codes.data(), scales.data());
+    EXPECT_EQ(found.nan_codes, (code & 0x7FU) == 0x7FU ? NanCodes::some : NanCodes::none) << code;
+  }
+}
+
+TEST(PackTest, TellsOfFarValues) {
+  const LayerShape shape{32, 16, 1, 1, 0};
+  const auto far_values_of = [&](const MatrixSpec& spec, auto change) {
+    OwnedExpert expert(GateUpLayout::separate, spec, shape);
+    std::vector<std::byte> values(expert.weights.down.values.size(), std::byte{0x33});
+    std::vector<E8m0> scales(spec.format == WeightFormat::mxfp4 ? shape.hidden : 0, E8m0{127});
+    change(values, scales);
+    expert.weights.down.values = values;
+    if (spec.format == WeightFormat::mxfp4) expert.weights.down.scales = std::span<const E8m0>(scales);
+    const auto layouts = expert_layouts(expert.weights, shape, "expert 0");
+    EXPECT_TRUE(layouts.ok()) << layouts.status().message();
+    std::vector<std::byte> packed(layouts->gemm2.total_code_bytes());
+    std::vector<std::byte> packed_scales(layouts->gemm2.total_scale_bytes());
+    return pack_gemm2(expert.weights, shape, layouts->gemm2, packed.data(), packed_scales.data()).far_values;
+  };
+  for (const auto& [exponent, wanted] : {std::pair{26U, FarValues::some}, std::pair{27U, FarValues::none}}) {
+    // The upper half of a word: exponent bits 14 to 7.
+    EXPECT_EQ(far_values_of(kBf16Spec,
+                            [&](auto& values, auto&) {
+                              values[102] = static_cast<std::byte>(exponent << 7);
+                              values[103] = static_cast<std::byte>(exponent >> 1 | 0x80U);
+                            }),
+              wanted);
+  }
+  EXPECT_EQ(far_values_of(kBf16Spec, [](auto& values, auto&) { values[100] = values[101] = std::byte{0}; }),
+            FarValues::none);
+  for (const auto& [scale, wanted] : {std::pair{26, FarValues::some}, std::pair{27, FarValues::none},
+                                      std::pair{227, FarValues::none}, std::pair{228, FarValues::some}}) {
+    EXPECT_EQ(far_values_of(kMxfp4Spec, [&](auto&, auto& scales) { scales[31].bits = static_cast<uint8_t>(scale); }),
+              wanted)
+        << scale;
   }
 }
 

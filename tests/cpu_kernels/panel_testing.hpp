@@ -21,6 +21,20 @@ inline float code_value(WeightFormat format, uint32_t code) {
   return 0.0F;
 }
 
+/// Place of column k of K among BF16 values in the order of operands: pairs of a word's halves.
+inline uint32_t pair_order(WeightFormat format, uint32_t k) {
+  constexpr uint32_t kPlaces[] = {0, 2, 1, 3};
+  return format == WeightFormat::bf16 ? k : k / 4 * 4 + kPlaces[k % 4];
+}
+
+/// Column k of K of output column `col`, out of expanded weights or a prepared row: words [k / step_k, num_cols].
+inline float operand_value(const Kernels& kernels, WeightFormat format, const uint32_t* words, uint32_t k,
+                           uint32_t num_cols, uint32_t col) {
+  if (kernels.step_k == 1) return std::bit_cast<float>(words[k * num_cols + col]);
+  const uint32_t place = pair_order(format, k);
+  return std::bit_cast<float>(words[place / 2 * num_cols + col] >> (16 * (place % 2)) << 16);
+}
+
 /// Codes of consecutive panels [num_panels][num_k][16], packed. One byte off any alignment.
 class PanelCodes {
  public:

@@ -22,7 +22,7 @@ struct Ceilings {
 Result<Ceilings> measure_ceilings(const PlanInfo& plan) {
   // More threads than may run at once would only take turns.
   const uint32_t num_threads = std::min(plan.num_ranks * plan.threads_per_rank, read_cpus().num_default_threads());
-  const Result<double> gflops = measure_fma_gflops(plan.isa, num_threads);
+  const Result<double> gflops = measure_compute_gflops(plan.isa, num_threads);
   if (!gflops) return gflops.status();
   const Result<double> gbytes = measure_read_gbytes_per_s(num_threads);
   if (!gbytes) return gbytes.status();

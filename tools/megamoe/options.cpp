@@ -72,8 +72,10 @@ void add_tuning(Command& command, Tuning& tuning) {
   add_parsed(command,
              {.name = "--isa",
               .value = "NAME",
-              .help = "auto|scalar|avx2|avx512: instruction set of the CPU kernels (default auto: the widest)",
-              .group = "Tuning (changes no bit of the result)"},
+              .help = "auto|scalar|avx2|avx512|avx512_bf16|amx_bf16: instruction set of the CPU kernels (default auto: "
+                      "the widest); "
+                      "the first three give the same bits",
+              .group = "Tuning"},
              tuning.isa, parse_isa);
   add_parsed(command,
              {.name = "--pin",

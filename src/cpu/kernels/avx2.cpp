@@ -10,9 +10,11 @@ template <Subnormals kSubnormals>
 struct Vec8 {
   using Words = __m256i;
   static constexpr uint32_t kLanes = 8;
-  static constexpr uint32_t kMaxRows = 6;     // 12 sums, 2 weights, 1 activation
+  static constexpr uint32_t kMaxRows = 6;  // 12 sums, 2 weights, 1 activation
+  static constexpr uint32_t kMultipliedPanels = 1;
   static constexpr uint32_t kPairedRows = 1;  // 4 sums, 4 words, and what they expand to
   static constexpr Factors kFp8 = kSubnormals == Subnormals::fast ? kMovedE4m3 : Factors{};
+  static constexpr Factors kMxfp4 = kSubnormals == Subnormals::fast ? kMovedE2m1 : kShuffledE2m1;
   __m256 value;
 
   static Vec8 broadcast(float x) { return {_mm256_set1_ps(x)}; }
@@ -47,11 +49,25 @@ struct Vec8 {
     const __m256i is_nan = _mm256_cmpeq_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF)), nan_bits);
     return {_mm256_castsi256_ps(_mm256_or_si256(bits, _mm256_and_si256(is_nan, _mm256_set1_epi32(0x7FC00000))))};
   }
-  static Words e4m3_of_low_nibbles(Words words) {
-    const __m256i table = _mm256_broadcastsi128_si256(e4m3_of_e2m1());
-    return _mm256_shuffle_epi8(table, _mm256_and_si256(words, _mm256_set1_epi8(15)));
+  /// Where subnormal floats cost nothing, nibbles as they stand; elsewhere e4m3 codes of four times their value, none
+  /// of which is subnormal, in the bytes.
+  template <Part kPart>
+  static Words e2m1_part(Words words) {
+    if constexpr (kSubnormals == Subnormals::fast) {
+      return kPart == Part::low ? _mm256_slli_epi32(words, 4) : words;
+    } else {
+      const __m256i nibbles = kPart == Part::low ? words : _mm256_srli_epi32(words, 4);
+      const __m256i table = _mm256_broadcastsi128_si256(e4m3_of_e2m1());
+      return _mm256_shuffle_epi8(table, _mm256_and_si256(nibbles, _mm256_set1_epi8(15)));
+    }
   }
-  static Words e4m3_of_high_nibbles(Words words) { return e4m3_of_low_nibbles(_mm256_srli_epi32(words, 4)); }
+  template <int j>
+  static Vec8 e2m1_value(Words part) {
+    if constexpr (kSubnormals == Subnormals::slow) return e4m3_moved<j>(part);
+    const __m256i top = j == 3 ? part : _mm256_slli_epi32(part, 24 - 8 * j);
+    const __m256i mask = _mm256_set1_epi32(static_cast<int32_t>(kE2m1Bits));
+    return {_mm256_castsi256_ps(_mm256_and_si256(_mm256_srai_epi32(top, 6), mask))};
+  }
   template <int j>
   static Vec8 bf16_half(Words words) {
     const __m256i upper = _mm256_set1_epi32(static_cast<int32_t>(0xFFFF0000U));
@@ -85,7 +101,8 @@ inline Vec8<kS> fma(Vec8<kS> a, Vec8<kS> b, Vec8<kS> c) {
 
 }  // namespace
 
-constexpr Kernels kAvx2Kernels = make_kernels<Vec8<Subnormals::fast>>(Isa::avx2, "avx2");
-constexpr Kernels kAvx2SlowSubnormalKernels = make_kernels<Vec8<Subnormals::slow>>(Isa::avx2, "avx2_slow_subnormals");
+constexpr Kernels kAvx2Kernels = make_kernels<Fp32Steps<Vec8<Subnormals::fast>>>(Isa::avx2, "avx2");
+constexpr Kernels kAvx2SlowSubnormalKernels =
+    make_kernels<Fp32Steps<Vec8<Subnormals::slow>>>(Isa::avx2, "avx2_slow_subnormals");
 
 }  // namespace megamoe::cpu

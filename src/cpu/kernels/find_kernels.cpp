@@ -8,6 +8,8 @@
 #include "host/errors.hpp"
 #if MM_CPU_X86
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace megamoe::cpu {
@@ -19,13 +21,40 @@ struct Candidate {
 };
 
 #if MM_CPU_X86
-/// F16C by CPUID: not every compiler's __builtin_cpu_supports knows it. AVX's check covers the operating system's part.
-bool has_f16c() {
+// By CPUID what not every compiler's __builtin_cpu_supports knows.
+
+struct CpuId {
   unsigned eax = 0;
   unsigned ebx = 0;
   unsigned ecx = 0;
   unsigned edx = 0;
-  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+};
+CpuId cpu_id(unsigned leaf, unsigned subleaf) {
+  CpuId id;
+  if (__get_cpuid_count(leaf, subleaf, &id.eax, &id.ebx, &id.ecx, &id.edx) == 0) return {};
+  return id;
+}
+
+/// AVX's check covers the operating system's part.
+bool has_f16c() { return (cpu_id(1, 0).ecx & bit_F16C) != 0; }
+/// AVX-512's check covers the operating system's part.
+bool has_avx512_bf16() { return (cpu_id(7, 1).eax & 1U << 5) != 0; }
+bool has_amx_bf16() {
+  constexpr unsigned kAmxBf16 = 1U << 22;
+  constexpr unsigned kAmxTile = 1U << 24;
+  constexpr unsigned kBoth = kAmxBf16 | kAmxTile;
+  return (cpu_id(7, 0).edx & kBoth) == kBoth;
+}
+
+/// Linux saves tiles only for processes that asked for it; the permission holds for all threads.
+bool ask_for_tiles() {
+#if defined(SYS_arch_prctl)
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 
 struct Feature {
@@ -55,14 +84,19 @@ std::span<const Candidate> candidates() {
         Feature{"avx512bw", __builtin_cpu_supports("avx512bw") != 0},
         Feature{"avx512vl", __builtin_cpu_supports("avx512vl") != 0},
         Feature{"avx512dq", __builtin_cpu_supports("avx512dq") != 0},
+        Feature{"avx512_bf16", has_avx512_bf16()},
+        Feature{"amx_bf16", has_amx_bf16()},
+        Feature{"the kernel's permission to use AMX tiles", has_amx_bf16() && ask_for_tiles()},
     };
     const std::span<const Feature> all(features);
     // AMD's multiply-adds take subnormal floats at full speed; nobody else is assumed to. Of each pair the first is
     // chosen.
     const bool is_amd = __builtin_cpu_is("amd") != 0;
-    const std::string no_avx512 = missing_features(all);
+    const std::string no_avx512 = missing_features(all.first(7));
     const std::string no_avx2 = missing_features(all.first(3));
-    return std::array{Candidate{is_amd ? &kAvx512Kernels : &kAvx512SlowSubnormalKernels, no_avx512},
+    return std::array{Candidate{&kAmxBf16Kernels, missing_features(all)},
+                      Candidate{&kAvx512Bf16Kernels, missing_features(all.first(8))},
+                      Candidate{is_amd ? &kAvx512Kernels : &kAvx512SlowSubnormalKernels, no_avx512},
                       Candidate{is_amd ? &kAvx512SlowSubnormalKernels : &kAvx512Kernels, no_avx512},
                       Candidate{is_amd ? &kAvx2Kernels : &kAvx2SlowSubnormalKernels, no_avx2},
                       Candidate{is_amd ? &kAvx2SlowSubnormalKernels : &kAvx2Kernels, no_avx2},

@@ -1,10 +1,25 @@
 #pragma once
 
-// The inner loops, written once over a vector type. scalar.cpp, avx2.cpp and avx512.cpp each define such a type V in
-// their unnamed namespace and build a table from these templates:
+// The inner loops, written once over a type S of steps: what one multiply-add does. Fp32Steps takes one column of K,
+// Bf16Pairs two.
+//
+//   S::Vec                           FP32 vector of sums, one output column per lane
+//   S::Words                         packed weights of Vec::kLanes output columns, one 32-bit word each
+//   S::Operand                       what a multiply-add takes: kLanes 32-bit words of kStepK columns of K
+//   S::kMaxRows                      rows of the widest multiply block, by the number of registers
+//   S::kMultipliedPanels             panels of that block
+//   S::streamed_panels(rows)         panels that are streamed at a time
+//   S::kFp8, S::kMxfp4               factors of operands
+//   S::part_of, S::operand_of        operands out of packed words
+//   S::load, store, broadcast        of operands
+//   S::multiply_add(a, w, sum)
+//   S::ceiling_step(sum)             a multiply_add for ever; S::kFlops operations
+//   S::prepare_row                   a row of e4m3 codes to operands
+//
+// scalar.cpp, avx2.cpp and vec16.hpp define such a type V for Fp32Steps in their unnamed namespace:
 //
 //   V::kLanes                        floats per vector; divides kPanelCols
-//   V::kMaxRows                      rows of the widest multiply block, by the number of registers
+//   V::kMaxRows, V::kMultipliedPanels  see S
 //   V::kPairedRows                   up to so many rows, two panels are streamed at a time
 //   V::broadcast, load, store        one value to all lanes; unaligned
 //   mul(a, b), fma(a, b, c)          one rounding each
@@ -12,8 +27,9 @@
 //   V::kFp8                          factors of e4m3_value
 //   V::e4m3_value<j>(words)          value of byte j, over kFp8.codes; NaN codes give any finite value
 //   V::with_nan(values)              the same with NaN codes' values made NaN
-//   V::e4m3_moved<j>(words)          the same over kMovedE4m3.codes, for codes that are not subnormal
-//   V::e4m3_of_low_nibbles(words)    e4m3 codes of 4 * the e2m1 low nibbles, in their bytes; ..._high_nibbles
+//   V::kMxfp4                        factors of e2m1_value
+//   V::e2m1_part<part>(words)        what e2m1_value takes, of the low or high nibbles
+//   V::e2m1_value<j>(part)           value of the nibble in byte j, over kMxfp4.codes
 //   V::bf16_half<j>(words)           value of half j
 //   V::e8m0_scales(codes)            kLanes scales
 //   V::decode_e4m3(codes, factor, x) 16 codes -> x[16], times factor; NaN codes become NaN
@@ -30,22 +46,20 @@ namespace {
 // ---------------------------------------------------------------- ceiling
 
 /// As many independent sums as hide the latency of a multiply-add at two a cycle.
-constexpr uint32_t kFmaChains = 12;
+constexpr uint32_t kCeilingSums = 12;
 
-/// Sums converge to 2 whatever the number of steps, so that no step meets infinities or subnormal numbers.
-template <class V>
-float run_fma_steps(uint64_t num_steps) {
-  V sums[kFmaChains];
+template <class S>
+float run_ceiling_steps(uint64_t num_steps) {
+  using V = typename S::Vec;
+  V sums[kCeilingSums];
 #pragma GCC unroll 16
-  for (uint32_t i = 0; i < kFmaChains; ++i) sums[i] = V::broadcast(static_cast<float>(i));
-  const V half = V::broadcast(0.5F);
-  const V one = V::broadcast(1.0F);
+  for (uint32_t i = 0; i < kCeilingSums; ++i) sums[i] = V::broadcast(static_cast<float>(i));
   for (uint64_t step = 0; step < num_steps; ++step) {
 #pragma GCC unroll 16
-    for (uint32_t i = 0; i < kFmaChains; ++i) sums[i] = fma(sums[i], half, one);
+    for (uint32_t i = 0; i < kCeilingSums; ++i) sums[i] = S::ceiling_step(sums[i]);
   }
   float total = 0.0F;
-  for (uint32_t i = 0; i < kFmaChains; ++i) {
+  for (uint32_t i = 0; i < kCeilingSums; ++i) {
     float lanes[V::kLanes];
     sums[i].store(lanes);
     total += lanes[0];
@@ -53,21 +67,23 @@ float run_fma_steps(uint64_t num_steps) {
   return total;
 }
 
-template <class V>
+template <class S>
 constexpr Kernels make_kernels(Isa isa, const char* name) {
   Kernels kernels;
   kernels.isa = isa;
   kernels.name = name;
-  kernels.fp8 = V::kFp8;
-  kernels.expand = expand<V>;
-  kernels.multiply = multiply<V>;
-  kernels.decode_row = decode_row<V>;
+  kernels.fp8 = S::kFp8;
+  kernels.mxfp4 = S::kMxfp4;
+  kernels.step_k = S::kStepK;
+  kernels.expand = expand<S>;
+  kernels.multiply = multiply<S>;
+  kernels.prepare_row = S::prepare_row;
   kernels.quantise_row = quantise_row;
   kernels.activate_group = activate_group;
   kernels.store_partial = store_partial;
   kernels.combine_row = combine_row;
-  kernels.run_fma_steps = run_fma_steps<V>;
-  kernels.flops_per_fma_step = 2 * kFmaChains * V::kLanes;
+  kernels.run_ceiling_steps = run_ceiling_steps<S>;
+  kernels.flops_per_ceiling_step = kCeilingSums * S::kFlops;
   return kernels;
 }
 

@@ -17,13 +17,6 @@ constexpr uint32_t kChunkCols = kActivationGroup;
 
 // ---------------------------------------------------------------- rows of activations
 
-template <class V>
-void decode_row(const uint8_t* codes, uint32_t num_cols, float factor, float* values) {
-  uint32_t i = 0;
-  for (; i + kPanelCols <= num_cols; i += kPanelCols) V::decode_e4m3(codes + i, factor, values + i);
-  for (; i < num_cols; ++i) values[i] = mul_rn(e4m3_to_float(codes[i]), factor);
-}
-
 /// One group of `num_cols` <= 128 values to codes; returns the scale.
 float quantise_group(const float* __restrict values, uint32_t num_cols, flow::ScaleRule rule,
                      uint8_t* __restrict codes) {

@@ -12,5 +12,7 @@ extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx2SlowSubnormalKernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512SlowSubnormalKernels;
+extern const Kernels kAvx512Bf16Kernels;
+extern const Kernels kAmxBf16Kernels;
 
 }  // namespace megamoe::cpu

@@ -4,8 +4,9 @@
 //
 // Lanes run over output columns: an output element is summed by one lane, k = 0, 1, 2, ... inside a K segment, and each
 // segment's sum is promoted (scaled and added to the element's total) before the next begins. The order of additions
-// depends on K and on the weights' block width alone, so every instruction set, tile size and batch gives the same
-// bits.
+// depends on K and on the weights' block width alone, so every tile size and batch gives the same bits, and so do the
+// instruction sets that add one product at a time (scalar, avx2, avx512). The BF16 dot product (avx512_bf16) and tiles
+// (amx_bf16) add two or 32 products an instruction in orders of their own: docs/adr/0012.
 
 #include <cstddef>
 #include <cstdint>
@@ -76,16 +77,29 @@ struct PackedLayout {
 /// Whether any e4m3 code of a matrix is NaN.
 enum class NanCodes : uint8_t { none, some };
 
+/// Whether any value or scale of a matrix is so small or large that BF16 arithmetic with scales folded in, which takes
+/// subnormal numbers for zero, could lose it: bf16 weights under 2^-100 but not 0, E8M0 scales outside 2^-100..2^100.
+enum class FarValues : uint8_t { none, some };
+
+/// What packing found in a matrix.
+struct PackedFacts {
+  NanCodes nan_codes = NanCodes::none;
+  FarValues far_values = FarValues::none;
+};
+
+/// Words of which each byte (or half) is one column of K: packed e2m1 codes are two such parts, other words one.
+enum class Part : uint32_t { low, high };
+
 /// A packed matrix: a layout and where its bytes are.
 struct PackedMatrix {
   PackedLayout layout;
   const std::byte* codes = nullptr;   // [total_code_bytes], 64-byte aligned
   const std::byte* scales = nullptr;  // [total_scale_bytes], 64-byte aligned; null for bf16
-  NanCodes nan_codes = NanCodes::none;
+  PackedFacts facts = {};
 };
 
-/// Powers of two by which a set of kernels expands and decodes, all exact. Codes become FP32 by moving their bits,
-/// which leaves the value over `codes`; activations are multiplied by `activations` when they are decoded, so that
+/// Powers of two by which a set of kernels expands and prepares, all exact. Codes may become FP32 by moving their bits,
+/// which leaves the value over `codes`; activations are multiplied by `activations` when they are prepared, so that
 /// products and sums stay in range; `sums` is what is left, multiplied in when sums are promoted: codes = activations *
 /// sums.
 struct Factors {
@@ -95,11 +109,11 @@ struct Factors {
 };
 /// e4m3 bits moved to FP32's exponent. A subnormal code becomes a subnormal float.
 inline constexpr Factors kMovedE4m3{0x1p120F, 0x1p118F};
-/// e2m1 codes pass through the e4m3 codes of four times their value, none of them subnormal.
-inline constexpr Factors kMovedE2m1{0x1p118F, 0x1p118F};
 
 /// Up to so many rows, weights are expanded in registers and streamed; beyond, through MultiplyArgs::w.
 inline constexpr uint32_t kMaxStreamedRows = 6;
+/// Room for expanded weights: one K group of one panel as FP32, or of four panels as BF16 pairs.
+inline constexpr uint32_t kExpandedWords = 2 * kGroupK * kPanelCols;
 /// How far ahead of a stream of weights the next ones are asked for.
 inline constexpr uint32_t kPrefetchBytes = 1024;
 
@@ -112,11 +126,11 @@ struct MultiplyArgs {
   uint32_t first_k = 0;  ///< a multiple of kGroupK
   uint32_t num_k = 0;    ///< a multiple of 16; whole groups, but for the last of the matrix
   uint32_t num_rows = 0;
-  const float* a = nullptr;  // [num_rows, a_stride], from first_k on; unscaled values times factors().activations
+  const uint32_t* a = nullptr;  // [num_rows, a_stride] words from first_k on, as prepare_row() makes them
   size_t a_stride = 0;
   const float* a_scales = nullptr;  // [num_rows, a_scale_stride]: one per K group, from first_k's on
   size_t a_scale_stride = 0;
-  float* w = nullptr;       // [kGroupK, 16], scratch
+  uint32_t* w = nullptr;    // [kExpandedWords], scratch, 64-byte aligned
   float* totals = nullptr;  // [num_rows, total_stride]; columns of panel p at 16 * (p - first_panel)
   size_t total_stride = 0;
 };
@@ -135,22 +149,33 @@ struct ActivateArgs {
   float* scale = nullptr;    // [1] out
 };
 
-/// The inner loops of one instruction set. Every entry gives the same bits as the scalar one.
+/// The inner loops of one instruction set. All but multiply give the same bits as the scalar ones.
 struct Kernels {
   Isa isa = Isa::scalar;
   const char* name = "";  ///< the instruction set, and how it treats subnormal floats if that is not the usual way
   Factors fp8;            ///< of expand and multiply for e4m3 weights
+  Factors mxfp4;          ///< and for e2m1 weights
+  uint32_t step_k = 1;    ///< columns of K in one word of prepared rows and expanded weights: an FP32, or two BF16
 
   constexpr Factors factors(WeightFormat format) const {
-    return format == WeightFormat::fp8_block ? fp8 : format == WeightFormat::mxfp4 ? kMovedE2m1 : Factors{};
+    return format == WeightFormat::fp8_block ? fp8 : format == WeightFormat::mxfp4 ? mxfp4 : Factors{};
   }
+  /// The kernels that multiply `matrix`: these, or narrower ones where these could not keep the numerics contract. By
+  /// matrix and never by batch, so that results do not depend on the batch.
+  const Kernels& for_matrix(const PackedMatrix& matrix) const {
+    return takes == nullptr || takes(matrix) ? *this : narrower->for_matrix(matrix);
+  }
+  bool (*takes)(const PackedMatrix& matrix) = nullptr;  ///< null: every matrix
+  const Kernels* narrower = nullptr;                    ///< null exactly where takes is
 
-  /// Expands `num_k` columns (a multiple of 8) of one panel to FP32: w[num_k, 16]; values over factors().codes.
-  /// NaN codes become NaN.
-  void (*expand)(WeightFormat format, const std::byte* codes, uint32_t num_k, float* w);
+  /// Expands `num_k` columns (a multiple of 8) of one panel: w[num_k / step_k, 16] words; values over factors().codes,
+  /// NaN codes become NaN. BF16 pairs stand in the order that bf16_pairs.hpp gives.
+  void (*expand)(WeightFormat format, const std::byte* codes, uint32_t num_k, uint32_t* w);
+  /// REQUIRES for_matrix(*args.matrix) is these kernels.
   void (*multiply)(const MultiplyArgs& args);
-  /// e4m3 codes to FP32, times `factor`.
-  void (*decode_row)(const uint8_t* codes, uint32_t num_cols, float factor, float* values);
+  /// e4m3 codes of `num_cols` columns (a multiple of 16) to the words that multiply takes for weights of `format`:
+  /// a[num_cols / step_k], times factors().activations; pairs are filled up with zeros to a multiple of 32 columns.
+  void (*prepare_row)(WeightFormat format, const uint8_t* codes, uint32_t num_cols, uint32_t* a);
   /// One BF16 row [hidden] to codes [hidden] and scales [ceil(hidden / 128)].
   void (*quantise_row)(const uint16_t* x, uint32_t hidden, flow::ScaleRule rule, uint8_t* codes, float* scales);
   void (*activate_group)(const ActivateArgs& args);
@@ -160,10 +185,10 @@ struct Kernels {
   /// One token's output row [num_cols]: partials[i] is the i-th valid one, weights[i] its router weight.
   void (*combine_row)(const uint16_t* const* partials, const float* weights, uint32_t num_partials, uint32_t num_cols,
                       flow::RouterWeightRule rule, uint16_t* y);
-  /// `num_steps` steps of register-resident multiply-adds, flops_per_fma_step operations each: the ceiling of
-  /// `multiply`. The sum it returns keeps them from being left out.
-  float (*run_fma_steps)(uint64_t num_steps);
-  uint32_t flops_per_fma_step = 0;
+  /// `num_steps` steps of what multiply does at best, all in registers, flops_per_ceiling_step operations each: its
+  /// ceiling. The finite sum it returns keeps them from being left out.
+  float (*run_ceiling_steps)(uint64_t num_steps);
+  uint32_t flops_per_ceiling_step = 0;
 };
 
 /// The kernels of `isa`; `automatic` is the widest that this build has and this CPU (and its OS) can run.

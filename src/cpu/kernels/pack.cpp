@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "formats/e8m0.hpp"
 
@@ -20,6 +21,9 @@ struct SourceRow {
 using PanelSources = std::array<SourceRow, kPanelCols>;
 
 enum class Half : uint32_t { gate, up };
+
+/// First and last FP32 exponent (plus 127) of values that are not far: 2^-100 and 2^100.
+constexpr std::pair<uint32_t, uint32_t> kNearExponents{27, 227};
 
 /// Where column `col` of gate or up stands in the checkpoint's layout. REQUIRES col < intermediate.
 SourceRow gate_up_source(const ExpertWeights& weights, uint32_t intermediate, Half half, uint32_t col) {
@@ -57,12 +61,24 @@ uint32_t pair_nibbles(uint32_t columns) {
 /// Adds to its running state whether any byte of a word is a NaN code of e4m3.
 uint32_t nan_bytes(uint32_t word) { return ((word & 0x7F7F7F7FU) + 0x01010101U) & 0x80808080U; }
 
+/// Whether a half of a word is a BF16 value under the near ones, but not 0.
+bool has_far_half(uint32_t word) {
+  const auto is_far = [](uint32_t bits) { return bits != 0 && bits < kNearExponents.first << 7; };
+  return is_far(word & 0x7FFFU) || is_far(word >> 16 & 0x7FFFU);
+}
+
+void add(PackedFacts& facts, const PackedFacts& more) {
+  if (more.nan_codes == NanCodes::some) facts.nan_codes = NanCodes::some;
+  if (more.far_values == FarValues::some) facts.far_values = FarValues::some;
+}
+
 /// Codes of one panel, word by word: out [num_k / values_per_word, 16].
 template <WeightFormat kFormat>
-NanCodes pack_panel_codes(const PanelSources& sources, uint32_t num_k, std::byte* out) {
+PackedFacts pack_panel_codes(const PanelSources& sources, uint32_t num_k, std::byte* out) {
   constexpr uint32_t kBlockWords = 16;  // of one cache line per row, so that each line is read once
   const uint32_t num_words = num_k / values_per_word(kFormat);
   uint32_t nans = 0;
+  bool is_far = false;
   for (uint32_t begin = 0; begin < num_words; begin += kBlockWords) {
     const uint32_t end = std::min(begin + kBlockWords, num_words);
     for (uint32_t col = 0; col < kPanelCols; ++col) {
@@ -73,20 +89,21 @@ NanCodes pack_panel_codes(const PanelSources& sources, uint32_t num_k, std::byte
         std::memcpy(&word, in + idx * sizeof(word), sizeof(word));
         if constexpr (kFormat == WeightFormat::mxfp4) word = pair_nibbles(word);
         if constexpr (kFormat == WeightFormat::fp8_block) nans |= nan_bytes(word);
+        if constexpr (kFormat == WeightFormat::bf16) is_far |= has_far_half(word);
         std::memcpy(out + (size_t{idx} * kPanelCols + col) * sizeof(word), &word, sizeof(word));
       }
     }
   }
-  return nans != 0 ? NanCodes::some : NanCodes::none;
+  return {nans != 0 ? NanCodes::some : NanCodes::none, is_far ? FarValues::some : FarValues::none};
 }
 
-NanCodes pack_panel_codes(const PanelSources& sources, const PackedLayout& layout, std::byte* out) {
+PackedFacts pack_panel_codes(const PanelSources& sources, const PackedLayout& layout, std::byte* out) {
   switch (layout.format) {
     case WeightFormat::fp8_block: return pack_panel_codes<WeightFormat::fp8_block>(sources, layout.num_k, out);
     case WeightFormat::mxfp4: return pack_panel_codes<WeightFormat::mxfp4>(sources, layout.num_k, out);
     case WeightFormat::bf16: return pack_panel_codes<WeightFormat::bf16>(sources, layout.num_k, out);
   }
-  return NanCodes::none;
+  return {};
 }
 
 /// Index of the scale of `source` in its matrix, for the columns of K from `k` on.
@@ -97,14 +114,17 @@ size_t scale_idx(const SourceRow& source, uint32_t k) {
 }
 
 /// Scales of one panel, segment by segment, in the form that layout.scale says.
-void pack_panel_scales(const PanelSources& sources, const PackedLayout& layout, std::byte* out) {
+PackedFacts pack_panel_scales(const PanelSources& sources, const PackedLayout& layout, std::byte* out) {
+  PackedFacts facts;
   const uint32_t num_cols = layout.scale == PackedScale::panel_f32 ? 1 : kPanelCols;
   for (uint32_t segment = 0; segment < layout.num_segments(); ++segment) {
     for (uint32_t col = 0; col < num_cols; ++col) {
       const SourceRow& source = sources[col];
       const size_t idx = scale_idx(source, segment * layout.segment_k);
       if (layout.scale == PackedScale::column_e8m0) {
-        *out++ = std::byte{std::get<std::span<const E8m0>>(source.matrix->scales)[idx].bits};
+        const uint8_t exponent = std::get<std::span<const E8m0>>(source.matrix->scales)[idx].bits;
+        if (exponent < kNearExponents.first || exponent > kNearExponents.second) facts.far_values = FarValues::some;
+        *out++ = std::byte{exponent};
       } else {
         const float scale = load_scale(*source.matrix, idx);
         std::memcpy(out, &scale, sizeof(scale));
@@ -112,36 +132,36 @@ void pack_panel_scales(const PanelSources& sources, const PackedLayout& layout, 
       }
     }
   }
+  return facts;
 }
 
 /// Packs every panel; `source_of(panel, col)` says where its columns come from.
 template <class SourceOf>
-NanCodes pack(const PackedLayout& layout, std::byte* codes, std::byte* scales, SourceOf source_of) {
-  NanCodes nan_codes = NanCodes::none;
+PackedFacts pack(const PackedLayout& layout, std::byte* codes, std::byte* scales, SourceOf source_of) {
+  PackedFacts facts;
   for (uint32_t panel = 0; panel < layout.num_panels; ++panel) {
     PanelSources sources;
     for (uint32_t col = 0; col < kPanelCols; ++col) sources[col] = source_of(panel, col);
-    const NanCodes found = pack_panel_codes(sources, layout, codes + panel * layout.panel_code_bytes());
-    if (found == NanCodes::some) nan_codes = found;
+    add(facts, pack_panel_codes(sources, layout, codes + panel * layout.panel_code_bytes()));
     if (layout.scale != PackedScale::none) {
-      pack_panel_scales(sources, layout, scales + panel * layout.panel_scale_bytes());
+      add(facts, pack_panel_scales(sources, layout, scales + panel * layout.panel_scale_bytes()));
     }
   }
-  return nan_codes;
+  return facts;
 }
 
 }  // namespace
 
-NanCodes pack_gemm1(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout, std::byte* codes,
-                    std::byte* scales) {
+PackedFacts pack_gemm1(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout,
+                       std::byte* codes, std::byte* scales) {
   return pack(layout, codes, scales, [&](uint32_t panel, uint32_t panel_col) {
     const Half half = panel % 2 == 0 ? Half::gate : Half::up;
     return gate_up_source(weights, shape.intermediate, half, panel / 2 * kPanelCols + panel_col);
   });
 }
 
-NanCodes pack_gemm2(const ExpertWeights& weights, const LayerShape&, const PackedLayout& layout, std::byte* codes,
-                    std::byte* scales) {
+PackedFacts pack_gemm2(const ExpertWeights& weights, const LayerShape&, const PackedLayout& layout, std::byte* codes,
+                       std::byte* scales) {
   return pack(layout, codes, scales, [&](uint32_t panel, uint32_t panel_col) {
     return SourceRow{&weights.down, panel * kPanelCols + panel_col};
   });

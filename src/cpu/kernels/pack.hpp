@@ -21,12 +21,12 @@ struct ExpertLayouts {
 /// ("expert 12") begins the message. Errors: invalid_argument.
 Result<ExpertLayouts> expert_layouts(const ExpertWeights& weights, const LayerShape& shape, std::string_view name);
 
-/// Packs into memory of the sizes that the layouts give, and tells whether a NaN code was met. REQUIRES
+/// Packs into memory of the sizes that the layouts give, and tells what was met on the way. REQUIRES
 /// expert_layouts() succeeded for these weights.
-NanCodes pack_gemm1(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout, std::byte* codes,
-                    std::byte* scales);
-NanCodes pack_gemm2(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout, std::byte* codes,
-                    std::byte* scales);
+PackedFacts pack_gemm1(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout,
+                       std::byte* codes, std::byte* scales);
+PackedFacts pack_gemm2(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout,
+                       std::byte* codes, std::byte* scales);
 
 /// Biases of one expert in the columns' order: gate [I], up [I] out of any layout; zeros where there are none.
 void pack_biases(const ExpertWeights& weights, const LayerShape& shape, float* gate_bias, float* up_bias,

@@ -12,8 +12,10 @@ struct Lane {
   using Words = uint32_t;
   static constexpr uint32_t kLanes = 1;
   static constexpr uint32_t kMaxRows = 1;
+  static constexpr uint32_t kMultipliedPanels = 1;
   static constexpr uint32_t kPairedRows = 0;
   static constexpr Factors kFp8{};
+  static constexpr Factors kMxfp4{};
   float value;
 
   static Lane broadcast(float x) { return {x}; }
@@ -26,23 +28,18 @@ struct Lane {
     return word;
   }
   template <int j>
-  static Lane e4m3_moved(Words word) {
-    const uint32_t code = word >> (8 * j) & 0xFFU;
-    return {bits_float((code & 0x80U) << 24 | (code & 0x7FU) << 20)};
-  }
-  template <int j>
   static Lane e4m3_value(Words word) {
     return {e4m3_to_float(static_cast<uint8_t>(word >> (8 * j)))};
   }
   static Lane with_nan(Lane x) { return x; }
-  static Words e4m3_of_low_nibbles(Words word) {
-    uint32_t codes = 0;
-    for (uint32_t byte = 0; byte < 4; ++byte) {
-      codes |= uint32_t{e4m3_from_float(4.0F * e2m1_to_float(word >> (8 * byte) & 15U))} << (8 * byte);
-    }
-    return codes;
+  template <Part kPart>
+  static Words e2m1_part(Words word) {
+    return kPart == Part::low ? word : word >> 4;
   }
-  static Words e4m3_of_high_nibbles(Words word) { return e4m3_of_low_nibbles(word >> 4); }
+  template <int j>
+  static Lane e2m1_value(Words part) {
+    return {e2m1_to_float(part >> (8 * j) & 15U)};
+  }
   template <int j>
   static Lane bf16_half(Words word) {
     return {bits_float(j == 0 ? word << 16 : word & 0xFFFF0000U)};
@@ -58,6 +55,6 @@ Lane fma(Lane a, Lane b, Lane c) { return {fma_rn(a.value, b.value, c.value)}; }
 
 }  // namespace
 
-constexpr Kernels kScalarKernels = make_kernels<Lane>(Isa::scalar, "scalar");
+constexpr Kernels kScalarKernels = make_kernels<Fp32Steps<Lane>>(Isa::scalar, "scalar");
 
 }  // namespace megamoe::cpu

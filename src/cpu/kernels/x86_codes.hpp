@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "cpu/kernels/kernels.hpp"
+
 namespace megamoe::cpu {
 namespace {
 
@@ -27,6 +29,12 @@ inline __m256i half_from_e4m3(const uint8_t* codes) {
 constexpr uint32_t kE4m3Bits = 0x87F00000U;
 /// What a NaN code's magnitude becomes there.
 constexpr uint32_t kE4m3NanBits = 0x07F00000U;
+
+/// e2m1's sign, exponent and fraction where FP32 keeps them; 0.5 becomes a subnormal float.
+constexpr uint32_t kE2m1Bits = 0x81C00000U;
+constexpr Factors kMovedE2m1{0x1p126F, 0x1p118F};
+/// By way of the e4m3 codes of four times the values.
+constexpr Factors kShuffledE2m1{0x1p118F, 0x1p118F};
 
 /// How a CPU likes subnormal floats. AMD's multiply-adds take them at full speed; Intel's take a detour of some 150
 /// cycles through microcode, which made FP8 layers 20 times slower (docs/perf/0002).
