@@ -4,6 +4,7 @@ Nothing is installed into the Python that runs this: `pip --target` unpacks each
 only the workers see it.
 """
 
+import importlib.util
 import platform
 import shutil
 import subprocess
@@ -106,6 +107,10 @@ class Environment:
                  f"{name}=={version}"], f"installing {name} {version}")
             (target / "complete").touch()
         return target
+
+    def numpy(self):
+        """The folder of NumPy for the workers' PYTHONPATH; None where this Python has one already."""
+        return None if importlib.util.find_spec("numpy") else self.package(NUMPY)
 
     def kt_kernel(self):
         require_avx2("kt-kernel")
