@@ -114,7 +114,5 @@ void check_copy_mbarrier(const void* mbarrier, const Block& destination, const W
 std::unique_ptr<Copy> new_copy(CopyKind kind, const Where& where);
 /// Puts a store into the lane's open bulk group and issues it.
 void issue_in_group(std::unique_ptr<Copy> copy);
-/// Reads that wgmma makes of shared memory: of the same proxy as copies, done before the lane goes on.
-void check_async_read(const void* address, uint32_t num_bytes, const Where& where);
 
 }  // namespace megamoe::emu

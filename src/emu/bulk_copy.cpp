@@ -201,33 +201,4 @@ void fence_mbarrier_init(const Where& where) {
   for (auto& [address, barrier] : block.mbarriers) barrier->is_visible_to_copies = true;
 }
 
-void check_async_read(const void* address, uint32_t num_bytes, const Where& where) {
-  World& machine = world();
-  Lane& lane = self();
-  const uint8_t* states = machine.arena->states(address);
-  const bool inside = machine.arena->contains(address) &&
-                      std::all_of(states, states + num_bytes, [](uint8_t state) { return (state & kAllocated) != 0; });
-  if (!inside || machine.owner_of(address) != lane.block) {
-    machine.fail(FindingKind::out_of_bounds, where,
-                 fmt::format("an operand of {} bytes at {} must stand in the block's shared memory", num_bytes,
-                             place_of(address)));
-  }
-  if (std::any_of(states, states + num_bytes, [](uint8_t state) { return (state & kCopyWrites) != 0; })) {
-    machine.note(FindingKind::copy_in_flight, &lane, where,
-                 fmt::format("operand at {} while an asynchronous copy writes it{}", place_of(address),
-                             machine.copies.describe_copy_at(address)));
-  }
-  for (uint32_t i = 0; i < num_bytes; i += kStampBytes) {
-    if (machine.arena->stamp(static_cast<const std::byte*>(address) + i) != lane.block->num_proxy_fences) continue;
-    machine.note(FindingKind::missing_proxy_fence, &lane, where,
-                 fmt::format("operand at {}, written by ordinary stores, and no lane has executed fence.proxy.async "
-                             "since",
-                             place_of(address)));
-    break;
-  }
-  if (!machine.races.enabled()) return;
-  const Knowledge knowledge = machine.races.snapshot(lane);
-  machine.races.on_copy_read(lane, {lane.id, lane.clock}, knowledge, address, num_bytes, where);
-}
-
 }  // namespace megamoe::emu

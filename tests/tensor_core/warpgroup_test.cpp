@@ -9,20 +9,18 @@
 #include <vector>
 
 #include "check/random.hpp"
+#include "cuda/ptx/fence.hpp"
 #include "cuda/ptx/wgmma.hpp"
 #include "cuda/ptx/wgmma_fragment.hpp"
-#include "emu/async_copy.hpp"
-#include "emu/barriers.hpp"
+#include "cuda/simt/block.hpp"
+#include "cuda/simt/memory.hpp"
 #include "emu/machine.hpp"
-#include "emu/memory.hpp"
 #include "emu/tensor_core/dot.hpp"
-#include "emu/world.hpp"
 
 namespace megamoe {
 namespace {
 
 using emu::FindingKind;
-using emu::Where;
 using ptx::MatrixPlace;
 using ptx::ScaleD;
 using ptx::WgmmaSpec;
@@ -60,14 +58,10 @@ struct Arguments {
 };
 
 /// Copies codes into shared memory as rows of 128 bytes with swizzle b128, 16 bytes a lane and turn.
-void stage(const uint8_t* source, std::byte* destination, uint32_t num_bytes, uint32_t num_threads) {
-  struct alignas(16) Chunk {
-    std::byte bytes[16];
-  };
-  for (uint32_t byte = emu::self().thread_idx * 16; byte < num_bytes; byte += num_threads * 16) {
-    const auto chunk = emu::load(reinterpret_cast<const Chunk*>(source + byte), Where::current());
-    emu::store(reinterpret_cast<Chunk*>(destination + ptx::swizzled_offset(ptx::Swizzle::b128, byte)), chunk,
-               Where::current());
+void stage(const uint8_t* source, uint8_t* destination, uint32_t num_bytes) {
+  for (uint32_t byte = simt::thread_idx() * 16; byte < num_bytes; byte += simt::num_threads() * 16) {
+    const auto chunk = simt::load(reinterpret_cast<const simt::Vec4*>(source + byte));
+    simt::store(reinterpret_cast<simt::Vec4*>(destination + ptx::swizzled_offset(ptx::Swizzle::b128, byte)), chunk);
   }
 }
 
@@ -77,14 +71,15 @@ MatrixPlace place_at(uint32_t start) {
 
 /// K steps of one warpgroup in one group; D += A * B^T.
 void multiply(const Arguments& arguments, float (&d)[kSpec.n / 2]) {
-  const uint32_t lane = emu::self().thread_idx % ptx::kWarpgroupLanes;
-  uint32_t b_start = emu::kSystemSharedBytes + kABytes;
+  const uint32_t lane = simt::thread_idx() % ptx::kWarpgroupLanes;
+  const uint32_t a_start = simt::shared_address(simt::dynamic_shared());
+  uint32_t b_start = a_start + kABytes;
   if (arguments.fault == Fault::b_beyond_shared_memory) b_start += 1024;
   if (arguments.fault == Fault::lanes_disagree && lane == 77) b_start += 1024;
   for (uint32_t step = 0; step < kNumSteps; ++step) {
     const ptx::WgmmaDescriptor b = ptx::advance(ptx::encode(place_at(b_start)), 32 * step);
     if (arguments.operands == Operands::shared) {
-      const ptx::WgmmaDescriptor a = ptx::advance(ptx::encode(place_at(emu::kSystemSharedBytes)), 32 * step);
+      const ptx::WgmmaDescriptor a = ptx::advance(ptx::encode(place_at(a_start)), 32 * step);
       ptx::wgmma_mma_async<kSpec>(d, a, b, ScaleD::accumulate);
       continue;
     }
@@ -96,16 +91,16 @@ void multiply(const Arguments& arguments, float (&d)[kSpec.n / 2]) {
   }
 }
 
-void kernel(const Arguments& arguments, uint32_t num_threads) {
-  std::byte* shared = emu::self().block->shared;
-  const uint32_t thread_idx = emu::self().thread_idx;
+void kernel(const Arguments& arguments) {
+  uint8_t* shared = simt::dynamic_shared();
+  const uint32_t thread_idx = simt::thread_idx();
   const uint32_t lane = thread_idx % ptx::kWarpgroupLanes;
   const Fault fault = arguments.fault;
   const uint32_t num_staged = fault == Fault::padding_unwritten ? kABytes / 8 * 7 : kABytes;
-  stage(arguments.a, shared, num_staged, num_threads);
-  stage(arguments.b, shared + kABytes, kBBytes, num_threads);
-  if (fault != Fault::no_proxy_fence) emu::fence_proxy_async(ptx::ProxySpace::shared, Where::current());
-  if (fault != Fault::no_barrier) emu::barrier_sync(0, num_threads, Where::current());
+  stage(arguments.a, shared, num_staged);
+  stage(arguments.b, shared + kABytes, kBBytes);
+  if (fault != Fault::no_proxy_fence) ptx::fence_proxy_async_shared();
+  if (fault != Fault::no_barrier) simt::sync_threads();
 
   float d[kSpec.n / 2];
   for (float& value : d) value = 1.0F;
@@ -115,13 +110,13 @@ void kernel(const Arguments& arguments, uint32_t num_threads) {
     float narrow[4];
     float(&same)[4] = lane == 5 ? reinterpret_cast<float(&)[4]>(d) : narrow;
     constexpr WgmmaSpec kNarrow{.format = ptx::MmaFormat::e4m3, .n = 8};
-    const ptx::WgmmaDescriptor a = ptx::encode(place_at(emu::kSystemSharedBytes));
+    const ptx::WgmmaDescriptor a = ptx::encode(place_at(simt::shared_address(shared)));
     ptx::wgmma_mma_async<kNarrow>(same, a, a, ScaleD::overwrite);
   }
   ptx::wgmma_commit_group();
   if (fault == Fault::touches_d_in_flight && thread_idx == 9) d[3] = 0;
   if (fault == Fault::overwrites_operand_in_flight && thread_idx == 9) {
-    emu::store(shared + kABytes + 40, std::byte{0}, Where::current());
+    simt::store(shared + kABytes + 40, uint8_t{0});
   }
   if (fault != Fault::no_wait) ptx::wgmma_wait_group<0>();
 
@@ -131,7 +126,7 @@ void kernel(const Arguments& arguments, uint32_t num_threads) {
   if (fault != Fault::no_wait) ptx::wgmma_wait_group<0>();
   float* out = arguments.d + size_t{thread_idx / ptx::kWarpgroupLanes} * ptx::kWgmmaRows * kSpec.n;
   for (uint32_t i = 0; i < kSpec.n / 2; ++i) {
-    emu::store(out + ptx::d_row(lane, i) * kSpec.n + ptx::d_column(lane, i), d[i], Where::current());
+    simt::store(out + ptx::d_row(lane, i) * kSpec.n + ptx::d_column(lane, i), d[i]);
   }
 }
 
@@ -159,8 +154,8 @@ Outcome run(Fault fault, Operands operands, uint64_t seed, emu::Races races = em
   machine->write(device_b, b.data(), kBBytes);
   const Arguments arguments{device_a, device_b, device_d, operands, fault};
   const uint32_t num_threads = num_warpgroups * ptx::kWarpgroupLanes;
-  const Status launched = machine->launch({.num_threads = num_threads, .shared_bytes = kSharedBytes},
-                                          [=] { kernel(arguments, num_threads); });
+  const Status launched =
+      machine->launch({.num_threads = num_threads, .shared_bytes = kSharedBytes}, [=] { kernel(arguments); });
   EXPECT_TRUE(launched.ok());
   Outcome outcome{machine->run(), std::vector<uint32_t>(num_results), {}};
   std::memcpy(outcome.d.data(), device_d, num_results * sizeof(float));

@@ -1,6 +1,6 @@
 // Runs every recorded wgmma case on the GPU of this machine and writes what it returned.
 //
-//   wgmma_recorder FOLDER      -> FOLDER/SET.rec for each set, and FOLDER/SET.raw with all results in full
+//   wgmma_recorder FOLDER      -> FOLDER/SET.rec for each set, and FOLDER/SET.raw with all results in full; gemm.rec
 //
 // Built and run by tools/record/build.sh; the results depend on nothing but the GPU.
 
@@ -15,6 +15,7 @@
 
 #include "cuda/ptx/wgmma.hpp"
 #include "cuda/ptx/wgmma_fragment.hpp"
+#include "gemm_recorder.hpp"
 #include "recording.hpp"
 #include "wgmma_cases.hpp"
 
@@ -214,5 +215,5 @@ int main(int num_arguments, char** arguments) {
   for (const CaseSetInfo& info : kCaseSets) {
     if (!record_set(info, arguments[1])) return 1;
   }
-  return 0;
+  return record_gemms(arguments[1]) ? 0 : 1;
 }

@@ -3,15 +3,13 @@
 // The arithmetic of one wgmma: 64 x n sums of 32 (e4m3) or 16 (bf16) products and an accumulator, in the hardware's
 // bits.
 //
-// docs/hopper-tensor-core.md says how the rules below were found; data/hopper-mma holds the recordings.
+// docs/hopper-tensor-core.md says what was measured; data/hopper-mma holds the recordings. In short:
 //   1. A product's exponent is the sum of its operands' exponents, not renormalised. Subnormal operands have the
-//   smallest
-//      normal exponent and no hidden bit. The accumulator's exponent is its own, -126 when it is subnormal.
-//   2. `top` is the largest exponent among the non-zero terms, and at least -133.
-//   3. Every term is truncated toward zero to a multiple of 2^(top - f), f = 13 for e4m3 and 25 for bf16. Their sum is
-//   exact.
-//   4. The sum is truncated toward zero to 13 or 23 fraction bits, then to FP32's subnormal grid; beyond FP32 it
-//   becomes
+//      smallest normal exponent and no hidden bit. The accumulator's is its own, -126 when it is subnormal.
+//   2. `top` is the largest exponent among the terms that are not zero, and at least -133.
+//   3. Every term is truncated toward zero to a multiple of 2^(top - f), f = 13 for e4m3 and 25 for bf16. The sum of
+//      these is exact.
+//   4. The sum is truncated toward zero to 13 or 23 fraction bits, then to FP32's subnormal grid; beyond FP32 it is
 //      infinite. A zero is +0, whatever the signs of the terms.
 //   5. A NaN operand or accumulator, 0 * infinity, and infinities of both signs give 0x7FFFFFFF; one infinity stays.
 
