@@ -86,6 +86,11 @@ Result<double> measure_compute_gflops(Isa isa, uint32_t num_threads) {
   return 1e-9 * static_cast<double>(num_steps) * kernels.flops_per_ceiling_step * num_threads / seconds;
 }
 
+std::string_view compute_kind(Isa isa) {
+  if (isa == Isa::amx_bf16) return "BF16 tiles";
+  return isa == Isa::avx512_bf16 ? "BF16 dot products" : "FP32 multiply-adds";
+}
+
 Result<double> measure_read_gbytes_per_s(uint32_t num_threads) {
   MM_RETURN_IF_ERROR(check_num_threads(num_threads));
   const size_t words_per_thread = read_buffer_bytes() / num_threads / sizeof(uint64_t);

@@ -102,21 +102,49 @@ INSTANTIATE_TEST_SUITE_P(Formats, BitIdentity,
                          testing::Values(WeightFormat::fp8_block, WeightFormat::mxfp4, WeightFormat::bf16),
                          [](const auto& format) { return std::string(to_string(format.param)); });
 
-TEST(BitIdentityOverIsas, AllThatThisMachineHas) {
+/// Instruction sets of this machine, each run as the forced one.
+std::vector<Isa> runnable_isas(TestLayer& layer) {
+  std::vector<Isa> isas;
+  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx_bf16}) {
+    layer.config.tuning.isa = isa;
+    const auto plan = megamoe::plan(layer.config, 1);
+    if (plan) {
+      EXPECT_EQ(plan->isa, isa);  // the forced one is the one that runs
+      isas.push_back(isa);
+    } else {
+      EXPECT_EQ(plan.status().code(), StatusCode::unsupported);
+    }
+  }
+  return isas;
+}
+
+TEST(BitIdentityOverIsas, ThoseThatAddOneProductAtATime) {
   for (const WeightFormat format : {WeightFormat::fp8_block, WeightFormat::mxfp4, WeightFormat::bf16}) {
     TestLayer layer(kShape, format);
     const SyntheticBatch batch(layer.input, kNumTokens);
+    const std::vector<Isa> isas = runnable_isas(layer);
     layer.config.tuning.isa = Isa::scalar;
     const std::vector<Bf16> expected = run_over(layer, batch, {kNumTokens});
-    for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    for (const Isa isa : isas) {
+      if (isa == Isa::avx512_bf16 || isa == Isa::amx_bf16) continue;
       layer.config.tuning.isa = isa;
-      const auto plan = megamoe::plan(layer.config, 1);
-      if (!plan) {
-        EXPECT_EQ(plan.status().code(), StatusCode::unsupported);
-        continue;
-      }
-      EXPECT_EQ(plan->isa, isa);  // the forced one is the one that runs
       EXPECT_TRUE(run_over(layer, batch, {kNumTokens}) == expected) << to_string(isa);
+    }
+  }
+}
+
+TEST(BitIdentityOverIsas, EachWithItselfOverRanksAndBatches) {
+  for (const WeightFormat format : {WeightFormat::fp8_block, WeightFormat::mxfp4, WeightFormat::bf16}) {
+    TestLayer layer(kShape, format);
+    const SyntheticBatch batch(layer.input, kNumTokens);
+    for (const Isa isa : runnable_isas(layer)) {
+      layer.config.tuning.isa = isa;
+      const std::vector<Bf16> expected = run_over(layer, batch, {kNumTokens});
+      // Fewer rows per call and block take other paths through the kernels.
+      EXPECT_TRUE(run_over(layer, batch, {3, kNumTokens - 4, 1}) == expected) << to_string(isa);
+      TestLayer small_blocks = layer;
+      small_blocks.config.tuning.block_m = 16;
+      EXPECT_TRUE(run_over(small_blocks, batch, {kNumTokens}) == expected) << to_string(isa);
     }
   }
 }

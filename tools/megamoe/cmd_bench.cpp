@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench_layer.hpp"
+#include "check/ceilings.hpp"
 #include "commands.hpp"
 #include "host/errors.hpp"
 #include "options.hpp"
@@ -20,7 +21,8 @@ Weights and tokens are made from a seed. Each row of the result is one format wi
   median, min, max  wall time of one call of the whole group
   GFLOP/s           2 * rows * 3 * hidden * intermediate / median; a row is one token at one of its experts
   GB/s              bytes of values and scales, as stored, of the experts that got a row / median
-  of compute        GFLOP/s over the FP32 multiply-add rate of all worker threads, measured in the same run
+  of compute        GFLOP/s over what all worker threads do at best with the multiply-adds of the instruction set in use
+                    (FP32 vectors, BF16 dot products or BF16 tiles), measured in the same run
   of read           GB/s over the rate at which they read memory, measured in the same run
 In JSON, threads counts the workers of all ranks.
 
@@ -76,6 +78,7 @@ Json result_json(const BenchRequest& request, const BenchResult& result) {
           {"gflops", gflops},
           {"gbytes_per_s", gbytes},
           {"ceiling_gflops", result.ceiling_gflops},
+          {"ceiling_arithmetic", compute_kind(result.plan.isa)},
           {"ceiling_read_gbytes_per_s", result.ceiling_read_gbytes_per_s},
           {"fraction_of_compute", gflops / result.ceiling_gflops},
           {"fraction_of_read", gbytes / result.ceiling_read_gbytes_per_s},
@@ -91,10 +94,11 @@ Json result_json(const BenchRequest& request, const BenchResult& result) {
 std::string results_text(const BenchRequest& request, const std::vector<BenchResult>& results) {
   const BenchResult& first = results.front();
   std::string text = fmt::format(
-      "{}{}: backend {} ({}), {} ranks with {} threads each, routing {}\nceilings: {:.1f} GFLOP/s, {:.1f} GB/s read\n",
+      "{}{}: backend {} ({}), {} ranks with {} threads each, routing {}\nceilings: {:.1f} GFLOP/s "
+      "({}), {:.1f} GB/s read\n",
       shape_label(request), request.one_rank_of == 0 ? "" : fmt::format(", one rank of {}", request.one_rank_of),
       to_string(first.plan.backend), to_string(first.plan.isa), first.plan.num_ranks, first.plan.threads_per_rank,
-      request.routing.name, first.ceiling_gflops, first.ceiling_read_gbytes_per_s);
+      request.routing.name, first.ceiling_gflops, compute_kind(first.plan.isa), first.ceiling_read_gbytes_per_s);
   Table table({"format", "tokens/rank", "median", "min", "max", "GFLOP/s", "of compute", "GB/s", "of read"});
   for (const BenchResult& result : results) {
     table.add({std::string(to_string(result.format)), fmt::format("{}", result.tokens_per_rank),

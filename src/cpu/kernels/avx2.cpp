@@ -12,7 +12,8 @@ struct Vec8 {
   static constexpr uint32_t kLanes = 8;
   static constexpr uint32_t kMaxRows = 6;  // 12 sums, 2 weights, 1 activation
   static constexpr uint32_t kMultipliedPanels = 1;
-  static constexpr uint32_t kPairedRows = 1;  // 4 sums, 4 words, and what they expand to
+  /// 4 sums, 4 words, and what they expand to.
+  static constexpr uint32_t streamed_panels(uint32_t num_rows) { return num_rows == 1 ? 2 : 1; }
   static constexpr Factors kFp8 = kSubnormals == Subnormals::fast ? kMovedE4m3 : Factors{};
   static constexpr Factors kMxfp4 = kSubnormals == Subnormals::fast ? kMovedE2m1 : kShuffledE2m1;
   __m256 value;

@@ -20,7 +20,7 @@ struct Bf16Pairs {
   static constexpr uint32_t kStepK = 2;
   static constexpr uint32_t kMaxRows = 16;
   static constexpr uint32_t kMultipliedPanels = 1;
-  static constexpr uint32_t streamed_panels(uint32_t num_rows) { return num_rows == 1 ? 4 : num_rows <= 6 ? 2 : 1; }
+  static constexpr uint32_t streamed_panels(uint32_t num_rows) { return num_rows <= 2 ? 4 : 2; }
   static constexpr Factors kFp8{};
   static constexpr Factors kMxfp4{};
   static constexpr uint32_t kFlops = 4 * Vec::kLanes;

@@ -24,8 +24,7 @@ struct Fp32Steps {
   static constexpr uint32_t kStepK = 1;
   static constexpr uint32_t kMaxRows = V::kMaxRows;
   static constexpr uint32_t kMultipliedPanels = V::kMultipliedPanels;
-  /// Two panels while their sums fit the registers: more independent sums hide the latency of the multiply-adds.
-  static constexpr uint32_t streamed_panels(uint32_t num_rows) { return num_rows <= V::kPairedRows ? 2 : 1; }
+  static constexpr uint32_t streamed_panels(uint32_t num_rows) { return V::streamed_panels(num_rows); }
   static constexpr Factors kFp8 = V::kFp8;
   static constexpr Factors kMxfp4 = V::kMxfp4;
   static constexpr uint32_t kFlops = 2 * V::kLanes;

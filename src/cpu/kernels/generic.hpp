@@ -8,7 +8,7 @@
 //   S::Operand                       what a multiply-add takes: kLanes 32-bit words of kStepK columns of K
 //   S::kMaxRows                      rows of the widest multiply block, by the number of registers
 //   S::kMultipliedPanels             panels of that block
-//   S::streamed_panels(rows)         panels that are streamed at a time
+//   S::streamed_panels(rows)         panels that are streamed at a time: enough sums to hide the multiply-add's latency
 //   S::kFp8, S::kMxfp4               factors of operands
 //   S::part_of, S::operand_of        operands out of packed words
 //   S::load, store, broadcast        of operands
@@ -19,8 +19,7 @@
 // scalar.cpp, avx2.cpp and vec16.hpp define such a type V for Fp32Steps in their unnamed namespace:
 //
 //   V::kLanes                        floats per vector; divides kPanelCols
-//   V::kMaxRows, V::kMultipliedPanels  see S
-//   V::kPairedRows                   up to so many rows, two panels are streamed at a time
+//   V::kMaxRows, V::kMultipliedPanels, V::streamed_panels: see S
 //   V::broadcast, load, store        one value to all lanes; unaligned
 //   mul(a, b), fma(a, b, c)          one rounding each
 //   V::Words, V::load_words          packed weights of kLanes output columns, one 32-bit word each

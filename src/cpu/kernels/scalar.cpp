@@ -13,7 +13,7 @@ struct Lane {
   static constexpr uint32_t kLanes = 1;
   static constexpr uint32_t kMaxRows = 1;
   static constexpr uint32_t kMultipliedPanels = 1;
-  static constexpr uint32_t kPairedRows = 0;
+  static constexpr uint32_t streamed_panels(uint32_t) { return 1; }
   static constexpr Factors kFp8{};
   static constexpr Factors kMxfp4{};
   float value;

@@ -36,7 +36,8 @@ struct Vec16 {
   // 24 sums, 2 weights, 1 activation: 14 loads for 24 multiply-adds, where one panel would take 13 for 12.
   static constexpr uint32_t kMaxRows = 12;
   static constexpr uint32_t kMultipliedPanels = 2;
-  static constexpr uint32_t kPairedRows = 6;  // 12 sums, words and what they expand to
+  /// 4 to 12 sums, the words and what they expand to.
+  static constexpr uint32_t streamed_panels(uint32_t num_rows) { return num_rows <= 2 ? 4 : 2; }
   static constexpr Factors kFp8 = kSubnormals == Subnormals::fast ? kMovedE4m3 : Factors{};
   static constexpr Factors kMxfp4{};
   __m512 value;
