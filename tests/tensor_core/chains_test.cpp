@@ -40,13 +40,13 @@ size_t count_equal(MmaFormat format, const Chain& chain) {
   const ptx::WgmmaSpec spec{.format = format, .n = 64};
   const size_t row_bytes = size_t{chain.k} * ptx::element_bytes(format);
   size_t num_equal = 0;
-  std::vector<uint8_t> a(64 * ptx::kWgmmaOperandBytes);
-  std::vector<uint8_t> b(64 * ptx::kWgmmaOperandBytes);
+  std::vector<uint8_t> a(size_t{64} * ptx::kWgmmaOperandBytes);
+  std::vector<uint8_t> b(size_t{64} * ptx::kWgmmaOperandBytes);
   for (uint32_t row = 0; row < chain.m; row += 64) {
     for (uint32_t column = 0; column < chain.n; column += 64) {
       const uint32_t num_rows = std::min(64U, chain.m - row);
       const uint32_t num_columns = std::min(64U, chain.n - column);
-      std::vector<uint32_t> d(64 * 64);
+      std::vector<uint32_t> d(size_t{64} * 64);
       for (uint32_t step = 0; step < chain.k / ptx::wgmma_k(format); ++step) {
         take_step(chain.a + row * row_bytes, row_bytes, step, num_rows, a);
         take_step(chain.b + column * row_bytes, row_bytes, step, num_columns, b);

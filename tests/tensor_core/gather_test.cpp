@@ -80,10 +80,10 @@ TEST(Fragments, EveryElementHasOneRegister) {
 }
 
 TEST(GatherFragments, MatchesRows) {
-  std::vector<uint32_t> words(4 * ptx::kWarpgroupLanes);
+  std::vector<uint32_t> words(size_t{4} * ptx::kWarpgroupLanes);
   const uint32_t* registers[ptx::kWarpgroupLanes];
   for (uint32_t lane = 0; lane < ptx::kWarpgroupLanes; ++lane) {
-    registers[lane] = &words[4 * lane];
+    registers[lane] = &words[size_t{4} * lane];
     for (uint32_t r = 0; r < 4; ++r) words[4 * lane + r] = ptx::a_row(lane, r) << 8 | ptx::a_byte(lane, r);
   }
   const auto rows = std::make_unique<OperandRows>();

@@ -27,8 +27,8 @@ struct Pair {
 /// Bits of D[0, 0] with these products (all others are +0 * +0) and this accumulator.
 uint32_t result_of(MmaFormat format, std::initializer_list<Pair> pairs, float c, Sign a_sign = Sign::plus,
                    ScaleD scale_d = ScaleD::accumulate) {
-  std::vector<uint8_t> a(64 * 32);
-  std::vector<uint8_t> b(8 * 32);
+  std::vector<uint8_t> a(size_t{64} * 32);
+  std::vector<uint8_t> b(size_t{8} * 32);
   size_t k = 0;
   for (const Pair& pair : pairs) {
     if (format == MmaFormat::e4m3) {
@@ -40,7 +40,7 @@ uint32_t result_of(MmaFormat format, std::initializer_list<Pair> pairs, float c,
     std::memcpy(&a[2 * k], &codes[0], 2);
     std::memcpy(&b[2 * k++], &codes[1], 2);
   }
-  std::vector<uint32_t> d(64 * 8);
+  std::vector<uint32_t> d(size_t{64} * 8);
   d[0] = float_bits(c);
   emu::tensor_core::multiply_rows({.format = format, .n = 8, .a_sign = a_sign}, scale_d, a.data(), b.data(), d.data());
   return d[0];

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstddef>
 #include <cstring>
 
 #include "formats/bf16.hpp"
@@ -71,12 +71,12 @@ double value_of(MmaFormat format, uint32_t code) {
 }
 
 void store(MmaFormat format, uint8_t* row, uint32_t k, uint32_t code) {
-  std::memcpy(row + k * ptx::element_bytes(format), &code, ptx::element_bytes(format));
+  std::memcpy(row + std::size_t{k} * ptx::element_bytes(format), &code, ptx::element_bytes(format));
 }
 
 uint32_t load(MmaFormat format, const uint8_t* row, uint32_t k) {
   uint32_t code = 0;
-  std::memcpy(&code, row + k * ptx::element_bytes(format), ptx::element_bytes(format));
+  std::memcpy(&code, row + std::size_t{k} * ptx::element_bytes(format), ptx::element_bytes(format));
   return code;
 }
 
@@ -149,7 +149,7 @@ void fill_numbers(const NumberMix& mix, const ptx::WgmmaSpec& spec, Draw& draw, 
   const uint32_t num_k = ptx::wgmma_k(format);
   const uint32_t sign_bit = sign_bit_of(format);
   for (uint32_t row = 0; row < ptx::kWgmmaRows; ++row) {
-    uint8_t* codes = a + row * ptx::kWgmmaOperandBytes;
+    uint8_t* codes = a + std::size_t{row} * ptx::kWgmmaOperandBytes;
     for (uint32_t k = 0; k < num_k; ++k) {
       uint32_t code = draw_code(format, mix.a_exponent, mix.a_width, mix, draw);
       if (draw.chance(mix.zero_in_256)) code &= sign_bit;
@@ -158,7 +158,7 @@ void fill_numbers(const NumberMix& mix, const ptx::WgmmaSpec& spec, Draw& draw, 
     if (mix.cancels) pair_up(format, codes, SignOfPair::opposite, draw);
   }
   for (uint32_t column = 0; column < spec.n; ++column) {
-    uint8_t* codes = b + column * ptx::kWgmmaOperandBytes;
+    uint8_t* codes = b + std::size_t{column} * ptx::kWgmmaOperandBytes;
     for (uint32_t k = 0; k < num_k; ++k) {
       const uint32_t code = draw_code(format, mix.b_exponent, mix.b_width, mix, draw);
       store(format, codes, k, mix.one_sign ? code & ~sign_bit : code);
@@ -171,8 +171,8 @@ void fill_numbers(const NumberMix& mix, const ptx::WgmmaSpec& spec, Draw& draw, 
       bits = draw_accumulator(mix, draw);
       if (mix.one_sign) bits |= 0x80000000U;
       if (!mix.c_cancels) continue;
-      const double product = value_of(format, load(format, a + row * ptx::kWgmmaOperandBytes, 0)) *
-                             value_of(format, load(format, b + column * ptx::kWgmmaOperandBytes, 0));
+      const double product = value_of(format, load(format, a + std::size_t{row} * ptx::kWgmmaOperandBytes, 0)) *
+                             value_of(format, load(format, b + std::size_t{column} * ptx::kWgmmaOperandBytes, 0));
       bits = float_bits(static_cast<float>(-product)) + (draw.chance(96) ? draw.below(4) : 0U);
     }
   }

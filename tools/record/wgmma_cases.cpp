@@ -10,7 +10,6 @@ using ptx::Major;
 using ptx::MatrixPlace;
 using ptx::MmaFormat;
 using ptx::Swizzle;
-using ptx::WgmmaSpec;
 
 constexpr uint64_t kSeed = 20261129;
 constexpr uint32_t kABytes = ptx::kWgmmaRows * ptx::kWgmmaOperandBytes;
@@ -43,7 +42,7 @@ Case make_number_case(CaseSet set, uint32_t case_idx, const Variant& variant, ui
   result.spec = variant.spec;
   result.a_source = variant.a_source;
   std::vector<uint8_t> a(kABytes);
-  std::vector<uint8_t> b(result.spec.n * ptx::kWgmmaOperandBytes);
+  std::vector<uint8_t> b(std::size_t{result.spec.n} * ptx::kWgmmaOperandBytes);
   result.d.resize(std::size_t{ptx::kWgmmaRows} * result.spec.n);
   const NumberMix mix = draw_mix(result.spec.format, mix_idx, draw);
   fill_numbers(mix, result.spec, draw, a.data(), b.data(), result.d.data());

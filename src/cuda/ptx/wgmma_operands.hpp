@@ -38,7 +38,7 @@
 #define MM_WGMMA_NAMES_256 MM_WGMMA_NAMES_248 ", %124, %125, %126, %127"
 
 // "+f"(d[0]), "+f"(d[1]), ...: the same registers as operands.
-#define MM_WGMMA_D4(first) "+f"(d[first]), "+f"(d[first + 1]), "+f"(d[first + 2]), "+f"(d[first + 3])
+#define MM_WGMMA_D4(first) "+f"(d[(first)]), "+f"(d[(first) + 1]), "+f"(d[(first) + 2]), "+f"(d[(first) + 3])
 #define MM_WGMMA_D_8 MM_WGMMA_D4(0)
 #define MM_WGMMA_D_16 MM_WGMMA_D_8, MM_WGMMA_D4(4)
 #define MM_WGMMA_D_24 MM_WGMMA_D_16, MM_WGMMA_D4(8)

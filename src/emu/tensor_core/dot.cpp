@@ -114,7 +114,7 @@ struct ColumnsOfB {
 template <MmaFormat kFormat>
 void expand(const uint8_t* a, bool negates, RowsOfA<kFormat>& rows) {
   for (uint32_t row = 0; row < ptx::kWgmmaRows; ++row) {
-    const uint8_t* codes = a + row * ptx::kWgmmaOperandBytes;
+    const uint8_t* codes = a + size_t{row} * ptx::kWgmmaOperandBytes;
     rows.is_special[row] = has_special<kFormat>(codes);
     for (uint32_t k = 0; k < kNumK<kFormat>; ++k) {
       rows.operands[row][k] = operand_of<kFormat>(code_at<kFormat>(codes, k));
@@ -126,7 +126,7 @@ void expand(const uint8_t* a, bool negates, RowsOfA<kFormat>& rows) {
 template <MmaFormat kFormat>
 void expand(const uint8_t* b, ColumnsOfB<kFormat>& columns) {
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    const uint8_t* codes = b + lane * ptx::kWgmmaOperandBytes;
+    const uint8_t* codes = b + size_t{lane} * ptx::kWgmmaOperandBytes;
     columns.is_special[lane] = has_special<kFormat>(codes);
     for (uint32_t k = 0; k < kNumK<kFormat>; ++k) {
       const Operand<kFormat> operand = operand_of<kFormat>(code_at<kFormat>(codes, k));
@@ -220,18 +220,18 @@ void multiply_format(const ptx::WgmmaSpec& spec, ptx::ScaleD scale_d, const uint
   expand<kFormat>(a, negates, rows);
   ColumnsOfB<kFormat> columns;
   for (uint32_t column = 0; column < spec.n; column += kLanes) {
-    const uint8_t* b_codes = b + column * ptx::kWgmmaOperandBytes;
+    const uint8_t* b_codes = b + size_t{column} * ptx::kWgmmaOperandBytes;
     expand<kFormat>(b_codes, columns);
     for (uint32_t row = 0; row < ptx::kWgmmaRows; ++row) {
-      uint32_t* d_row = d + row * spec.n + column;
+      uint32_t* d_row = d + size_t{row} * spec.n + column;
       std::array<uint32_t, kLanes> c = {};
       if (scale_d == ptx::ScaleD::accumulate) std::copy_n(d_row, kLanes, c.begin());
       sum_products<kFormat>(rows.operands[row], columns, c.data(), d_row);
       for (uint32_t lane = 0; lane < kLanes; ++lane) {
         const bool is_special = (c[lane] & kInfinityBits) == kInfinityBits;
         if (!is_special && !rows.is_special[row] && !columns.is_special[lane]) continue;
-        d_row[lane] = special_result<kFormat>(a + row * ptx::kWgmmaOperandBytes,
-                                              b_codes + lane * ptx::kWgmmaOperandBytes, negates, c[lane]);
+        d_row[lane] = special_result<kFormat>(a + size_t{row} * ptx::kWgmmaOperandBytes,
+                                              b_codes + size_t{lane} * ptx::kWgmmaOperandBytes, negates, c[lane]);
       }
     }
   }

@@ -50,7 +50,7 @@ void gather(const SharedView& view, const ptx::MatrixPlace& place, ptx::Major ma
   if (major == ptx::Major::k) {
     for (uint32_t row = 0; row < rows.num_rows; ++row) {
       for (uint32_t half = 0; half < 2; ++half) {
-        std::memcpy(rows.bytes.data() + row * ptx::kWgmmaOperandBytes + half * kChunkBytes,
+        std::memcpy(rows.bytes.data() + size_t{row} * ptx::kWgmmaOperandBytes + size_t{half} * kChunkBytes,
                     view.window + k_major_chunk(place, row, half), kChunkBytes);
       }
     }
@@ -59,8 +59,8 @@ void gather(const SharedView& view, const ptx::MatrixPlace& place, ptx::Major ma
   constexpr uint32_t kElementBytes = ptx::element_bytes(ptx::MmaFormat::bf16);
   for (uint32_t row = 0; row < rows.num_rows; ++row) {
     for (uint32_t k = 0; k < ptx::wgmma_k(ptx::MmaFormat::bf16); ++k) {
-      std::memcpy(rows.bytes.data() + row * ptx::kWgmmaOperandBytes + k * kElementBytes,
-                  view.window + mn_major_chunk(place, row / 8U, k) + row % 8U * kElementBytes, kElementBytes);
+      std::memcpy(rows.bytes.data() + size_t{row} * ptx::kWgmmaOperandBytes + size_t{k} * kElementBytes,
+                  view.window + mn_major_chunk(place, row / 8U, k) + size_t{row % 8U} * kElementBytes, kElementBytes);
     }
   }
 }
@@ -68,7 +68,7 @@ void gather(const SharedView& view, const ptx::MatrixPlace& place, ptx::Major ma
 void gather_fragments(const uint32_t* const (&registers)[ptx::kWarpgroupLanes], OperandRows& rows) {
   for (uint32_t lane = 0; lane < ptx::kWarpgroupLanes; ++lane) {
     for (uint32_t r = 0; r < 4; ++r) {
-      std::memcpy(rows.bytes.data() + ptx::a_row(lane, r) * ptx::kWgmmaOperandBytes + ptx::a_byte(lane, r),
+      std::memcpy(rows.bytes.data() + size_t{ptx::a_row(lane, r)} * ptx::kWgmmaOperandBytes + ptx::a_byte(lane, r),
                   registers[lane] + r, sizeof(uint32_t));
     }
   }

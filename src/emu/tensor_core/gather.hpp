@@ -24,7 +24,7 @@ struct SharedView {
 /// One operand: rows of A or columns of B, each 32 bytes along K.
 struct OperandRows {
   uint32_t num_rows;  // 64, or n
-  std::array<uint8_t, ptx::kMaxWgmmaColumns * ptx::kWgmmaOperandBytes> bytes;
+  std::array<uint8_t, std::size_t{ptx::kMaxWgmmaColumns} * ptx::kWgmmaOperandBytes> bytes;
 };
 
 /// Address of a K-major operand's chunk: bytes 16 * half to 16 * half + 15 of `row`. Wraps at the end of the window.
