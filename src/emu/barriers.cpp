@@ -191,6 +191,7 @@ void wait_for_earlier_grid(const Where& where) {
       before->waiting.push_back(&self());
       world().scheduler.block({WaitKind::earlier_grid, where, before, before->index});
     }
+    world().stores.drain_rank(before->launch.rank);
     if (world().races.enabled()) world().races.learn_past_grid(self(), before->gathering.sum());
   }
 }

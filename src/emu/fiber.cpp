@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <map>
 #include <new>
 
@@ -39,9 +40,12 @@ StackPool& stack_pool(size_t stack_bytes) {
 
 boost::context::stack_context StackPool::take() {
   if (free_.empty()) grow();
+  // Stacks that all began at the same place of a page would share a few sets of every cache.
+  constexpr size_t kLineBytes = 64;
+  const size_t colour = reinterpret_cast<uintptr_t>(free_.back()) / (stack_bytes_ + kPageBytes) % kLineBytes;
   boost::context::stack_context stack;
-  stack.size = stack_bytes_;
-  stack.sp = static_cast<std::byte*>(free_.back()) + stack_bytes_;
+  stack.size = stack_bytes_ - colour * kLineBytes;
+  stack.sp = static_cast<std::byte*>(free_.back()) + stack.size;
   free_.pop_back();
   return stack;
 }

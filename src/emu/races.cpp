@@ -129,8 +129,11 @@ void RaceDetector::note_race(Verdict verdict, uint64_t earlier, uint32_t earlier
 
 uint32_t RaceDetector::where_id(const Where& where) {
   const uint64_t key = reinterpret_cast<uintptr_t>(where.file_name()) ^ uint64_t { where.line() } << 48U;
+  if (key == last_where_) return last_where_id_;
   const auto [found, is_new] = where_ids_.try_emplace(key, static_cast<uint32_t>(wheres_.size()));
   if (is_new) wheres_.push_back(where);
+  last_where_ = key;
+  last_where_id_ = found->second;
   return found->second;
 }
 

@@ -110,6 +110,8 @@ class RaceDetector {
   std::unordered_map<const void*, Released> released_;
   std::unordered_map<const Lane*, Released> relaxed_;  ///< seen by relaxed reads since the lane's last fence
   std::unordered_map<uint64_t, uint32_t> where_ids_;
+  uint64_t last_where_ = 0;  ///< key and id of the latest lookup: many lanes pass the same line
+  uint32_t last_where_id_ = 0;
   std::vector<Where> wheres_;
 };
 

@@ -208,9 +208,8 @@ void Scheduler::wake_parked() {
 }
 
 bool Scheduler::nothing_ready() {
-  if (world_.copies.advance() || world_.stores.drain_one()) return true;
-  if (wake_changed()) return true;
-  return stalled();
+  // Whoever can see news sees them before more arrives: a late write must not wait until all others are there.
+  return wake_changed() || world_.copies.advance() || world_.stores.drain_one() || stalled();
 }
 
 bool Scheduler::stalled() {

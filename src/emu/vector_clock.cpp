@@ -74,12 +74,34 @@ void VectorClock::join_branch(std::shared_ptr<Branch>& into, const std::shared_p
   into = is_from ? from : std::make_shared<Branch>(std::move(joined));
 }
 
+/// The lanes of a warp know the same and learn the same: the joins that were made last are kept, so that the first lane
+/// pays and all get the same nodes.
+struct VectorClock::KeptJoin {
+  std::shared_ptr<Root> into;
+  std::shared_ptr<Root> from;
+  std::shared_ptr<Root> joined;
+};
+
 void VectorClock::join(const VectorClock& other) {
   if (root_ == other.root_ || other.root_ == nullptr) return;
   if (root_ == nullptr) {
     root_ = other.root_;
     return;
   }
+  constexpr size_t kNumKept = 256;
+  thread_local std::array<KeptJoin, kNumKept> kept;
+  const size_t hash =
+      reinterpret_cast<uintptr_t>(root_.get()) / 16 * 31 + reinterpret_cast<uintptr_t>(other.root_.get()) / 16;
+  KeptJoin& join = kept[hash % kNumKept];
+  if (join.into != root_ || join.from != other.root_) {
+    join = {root_, other.root_, nullptr};
+    join_roots(other);
+    join.joined = root_;
+  }
+  root_ = join.joined;
+}
+
+void VectorClock::join_roots(const VectorClock& other) {
   Root joined = *root_;
   if (joined.size() < other.root_->size()) joined.resize(other.root_->size());
   bool is_into = joined.size() == root_->size();

@@ -40,6 +40,9 @@ class VectorClock {
   };
   using Root = std::vector<std::shared_ptr<Branch>>;
 
+  struct KeptJoin;
+
+  void join_roots(const VectorClock& other);
   static void join_leaf(std::shared_ptr<Leaf>& into, const std::shared_ptr<Leaf>& from);
   static void join_branch(std::shared_ptr<Branch>& into, const std::shared_ptr<Branch>& from);
 

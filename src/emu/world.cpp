@@ -113,6 +113,8 @@ bool World::place_cluster(Grid& grid) {
     occupy(*most_room, launch);
     chosen.push_back(static_cast<uint32_t>(most_room - sms.begin()));
   }
+  // The end of a grid publishes its writes to the grids behind it; to everybody else they may still be late.
+  if (grid.before != nullptr && launch.order == LaunchOrder::stream) stores.drain_rank(launch.rank);
   grid.clusters.push_back(std::make_unique<Cluster>());
   Cluster& cluster = *grid.clusters.back();
   cluster.grid = &grid;
@@ -198,7 +200,6 @@ void World::block_exited(Block& block) {
   ++grid.num_blocks_done;
   if (grid.done()) {
     copies.finish_all_of(grid);
-    stores.drain_rank(block.rank);
     for (Lane* lane : grid.waiting) scheduler.make_ready(*lane);
     grid.waiting.clear();
     if (grid.before != nullptr) grid.gathering.add(grid.before->gathering.sum(), {});

@@ -1,5 +1,7 @@
 // The kernels of with_layer.cu as one would write them without the layer: built-ins and inline PTX.
 
+#include <cuda.h>
+
 #include <cstdint>
 
 namespace {
@@ -129,4 +131,28 @@ extern "C" __global__ void __launch_bounds__(256, 1) move_registers(uint32_t* co
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
     counts[lane] = same;
   }
+}
+
+extern "C" __global__ void load_box(const __grid_constant__ CUtensorMap map, uint32_t* sums) {
+  extern __shared__ __align__(1024) uint8_t shared[];
+  auto* full = reinterpret_cast<uint64_t*>(shared + 16384);
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(full)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], 16384;" ::"r"(shared_address(full))
+                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+        " [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),
+        "l"(&map), "r"(0), "r"(blockIdx.x), "r"(shared_address(full)), "l"(0x14F0000000000000ULL)
+        : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(shared + 8192)),
+        "l"(&map), "r"(64), "r"(blockIdx.x), "r"(shared_address(full))
+        : "memory");
+  }
+  __syncthreads();
+  wait(full, 0);
+  sums[threadIdx.x] = reinterpret_cast<uint32_t*>(shared)[threadIdx.x];
 }

@@ -5,6 +5,7 @@
 #include "cuda/ptx/fence.hpp"
 #include "cuda/ptx/mbarrier.hpp"
 #include "cuda/ptx/scoped.hpp"
+#include "cuda/ptx/tensor_copy.hpp"
 #include "cuda/simt/block.hpp"
 #include "cuda/simt/cluster.hpp"
 #include "cuda/simt/grid.hpp"
@@ -87,4 +88,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) move_registers(uint32_t* co
     const uint32_t same = simt::match_any(simt::kAllLanes, simt::load(counts));
     simt::store(counts + simt::lane_idx(), same);
   }
+}
+
+extern "C" __global__ void load_box(const __grid_constant__ ptx::TensorMap map, uint32_t* sums) {
+  uint8_t* shared = simt::dynamic_shared();
+  auto* full = reinterpret_cast<uint64_t*>(shared + 16384);
+  if (simt::thread_idx() == 0) {
+    ptx::mbarrier_init(full, 1);
+    ptx::fence_mbarrier_init();
+    ptx::mbarrier_arrive_expect_tx(full, 16384);
+    ptx::tensor_load(shared, &map, {0, static_cast<int32_t>(simt::block_idx())}, full, ptx::L2Hint::evict_last);
+    ptx::tensor_load(shared + 8192, &map, {64, static_cast<int32_t>(simt::block_idx())}, full);
+  }
+  simt::sync_threads();
+  ptx::mbarrier_wait(full, 0);
+  simt::store(sums + simt::thread_idx(), simt::load(reinterpret_cast<uint32_t*>(shared) + simt::thread_idx()));
 }

@@ -31,6 +31,41 @@ MM_DEVICE void tensor_load(void* destination, const TensorMap* map, const int32_
 #endif
 }
 
+/// The same with a hint for L2.
+template <uint32_t kNumDims>
+MM_DEVICE void tensor_load(void* destination, const TensorMap* map, const int32_t (&coordinates)[kNumDims],
+                           uint64_t* mbarrier, L2Hint hint MM_WHERE) {
+  static_assert(kNumDims >= 2 && kNumDims <= 4);
+#if defined(__CUDACC__)
+  const uint32_t to = detail::shared_operand(destination);
+  const uint32_t bar = detail::shared_operand(mbarrier);
+  const auto policy = static_cast<uint64_t>(hint);
+  const int32_t(&at)[kNumDims] = coordinates;
+  if constexpr (kNumDims == 2) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+        " [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+        "l"(map), "r"(at[0]), "r"(at[1]), "r"(bar), "l"(policy)
+        : "memory");
+  } else if constexpr (kNumDims == 3) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+        " [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+        "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(bar), "l"(policy)
+        : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint"
+        " [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+        "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(bar), "l"(policy)
+        : "memory");
+  }
+#else
+  (void)hint;
+  emu::tensor_load(destination, map, coordinates, kNumDims, mbarrier, 0, where);
+#endif
+}
+
 /// global -> the same place in every block of the cluster that `block_mask` names.
 template <uint32_t kNumDims>
 MM_DEVICE void tensor_load_multicast(void* destination, const TensorMap* map, const int32_t (&coordinates)[kNumDims],
