@@ -224,6 +224,48 @@ INSTANTIATE_TEST_SUITE_P(
                     Planted{Fault::changes_n_in_flight, FindingKind::mma_order, "changes_n_in_flight"}),
     [](const auto& planted) { return std::string(planted.param.name); });
 
+// Two groups in flight on two accumulators: wait_group<1> hands back the older one only.
+TEST(Warpgroup, GroupsEndInOrder) {
+  Result<emu::Machine> machine = emu::Machine::create({.seed = 3});
+  ASSERT_TRUE(machine.ok());
+  const std::vector<uint8_t> codes(kABytes, 0x38);  // ones
+  auto* device_codes = machine->allocate<uint8_t>(0, kABytes);
+  auto* device_d = machine->allocate<float>(0, size_t{4} * ptx::kWarpgroupLanes);
+  machine->write(device_codes, codes.data(), kABytes);
+  const Arguments arguments{device_codes, device_codes, device_d, Operands::shared, Fault::none};
+  const Status launched = machine->launch({.num_threads = ptx::kWarpgroupLanes, .shared_bytes = kSharedBytes}, [=] {
+    stage(arguments.a, simt::dynamic_shared(), kABytes);
+    stage(arguments.b, simt::dynamic_shared() + kABytes, kBBytes);
+    ptx::fence_proxy_async_shared();
+    simt::sync_threads();
+    float older[kSpec.n / 2] = {};
+    float newer[kSpec.n / 2] = {};
+    ptx::wgmma_fence();
+    multiply(arguments, older);
+    ptx::wgmma_commit_group();
+    multiply(arguments, newer);
+    ptx::wgmma_commit_group();
+    float* out = arguments.d + size_t{4} * simt::thread_idx();
+    ptx::wgmma_wait_group<1>();
+    simt::store(out, older[0]);
+    simt::store(out + 1, newer[0]);
+    ptx::wgmma_wait_group<0>();
+    simt::store(out + 2, older[0]);
+    simt::store(out + 3, newer[0]);
+  });
+  ASSERT_TRUE(launched.ok());
+  const emu::Report report = machine->run();
+  EXPECT_TRUE(report.clean()) << report.to_string();
+  constexpr float kSum = 32.0F * kNumSteps;
+  for (uint32_t lane = 0; lane < ptx::kWarpgroupLanes; ++lane) {
+    const float* seen = device_d + size_t{4} * lane;
+    EXPECT_EQ(seen[0], kSum);
+    EXPECT_EQ(float_bits(seen[1]), emu::kUnfinishedD);
+    EXPECT_EQ(seen[2], kSum);
+    EXPECT_EQ(seen[3], kSum);
+  }
+}
+
 // A tile may have rows that nobody wrote, as long as nobody looks at what they give: NaN, in these rows alone.
 TEST(Warpgroup, UnwrittenRowsGiveNanInTheirOwnRows) {
   Outcome outcome = run(Fault::padding_unwritten, Operands::shared, 1);
