@@ -213,9 +213,11 @@ Result<Layer> Layer::create(const LayerConfig& config, const WeightSource& weigh
   auto threads = internal::map_threads(state->plan, config.tuning.pin, ranks);
   MM_RETURN_IF_ERROR(ranks.agree(threads.status()));
   state->threads = *std::move(threads);
+  ranks.team().grow(ranks.num_local_ranks * rules.num_workers, state->plan.num_useful_threads);
+  internal::Crew crew(ranks, state->threads, rules.num_workers);
   auto packed = internal::PackedExperts::pack(
       {rules.placement, state->plan.info.shape, ranks.first_local_rank, ranks.num_local_ranks}, weights, state->threads,
-      config.progress);
+      crew, config.progress);
   MM_RETURN_IF_ERROR(ranks.agree(packed.status()));
   state->packed = *std::move(packed);
 
@@ -227,7 +229,6 @@ Result<Layer> Layer::create(const LayerConfig& config, const WeightSource& weigh
   state->memory = *std::move(memory);
   state->lay_out_ranks();
   state->place_buffers();
-  ranks.team().grow(ranks.num_local_ranks * rules.num_workers, state->plan.num_useful_threads);
   return Layer(std::move(state));
 }
 

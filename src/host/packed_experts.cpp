@@ -34,6 +34,8 @@ namespace internal {
 namespace {
 
 constexpr uint64_t kPackAlign = 64;
+/// Panels that a thread packs before it asks for more: some 100 KB.
+constexpr uint32_t kPanelsPerPart = 4;
 
 /// Hands out 64-byte aligned pieces of one allocation; with a null base it only adds up.
 struct Carver {
@@ -79,7 +81,8 @@ Pieces carve(const cpu::ExpertLayouts& layouts, const LayerShape& shape, bool wi
 }  // namespace
 
 Result<cpu::PackedExpert> PackedExperts::pack_one(const ExpertWeights& weights, const LayerShape& shape,
-                                                  std::string_view name, const std::vector<uint32_t>& nodes) {
+                                                  std::string_view name, const std::vector<uint32_t>& nodes,
+                                                  Crew& crew) {
   const auto layouts = cpu::expert_layouts(weights, shape, name);
   if (!layouts) return layouts.status();
   const bool with_biases = has_biases(weights);
@@ -91,10 +94,21 @@ Result<cpu::PackedExpert> PackedExperts::pack_one(const ExpertWeights& weights, 
 
   Carver carver{memory->data()};
   const Pieces pieces = carve(*layouts, shape, with_biases, carver);
-  const cpu::PackedFacts gemm1_facts =
-      cpu::pack_gemm1(weights, shape, layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales);
-  const cpu::PackedFacts gemm2_facts =
-      cpu::pack_gemm2(weights, shape, layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales);
+  const uint32_t num_gemm1_parts = flow::ceil_div(layouts->gemm1.num_panels, kPanelsPerPart);
+  const uint32_t num_gemm2_parts = flow::ceil_div(layouts->gemm2.num_panels, kPanelsPerPart);
+  std::vector<cpu::PackedFacts> found(num_gemm1_parts + num_gemm2_parts);
+  crew.share(num_gemm1_parts + num_gemm2_parts, [&](uint32_t part) {
+    const bool is_gemm1 = part < num_gemm1_parts;
+    const uint32_t first = (is_gemm1 ? part : part - num_gemm1_parts) * kPanelsPerPart;
+    const cpu::PanelRange panels{first, first + kPanelsPerPart};
+    found[part] =
+        is_gemm1 ? cpu::pack_gemm1(weights, shape, layouts->gemm1, pieces.gemm1_codes, pieces.gemm1_scales, panels)
+                 : cpu::pack_gemm2(weights, shape, layouts->gemm2, pieces.gemm2_codes, pieces.gemm2_scales, panels);
+  });
+  cpu::PackedFacts gemm1_facts;
+  cpu::PackedFacts gemm2_facts;
+  for (uint32_t part = 0; part < found.size(); ++part)
+    add(part < num_gemm1_parts ? gemm1_facts : gemm2_facts, found[part]);
   if (with_biases) cpu::pack_biases(weights, shape, pieces.gate_bias, pieces.up_bias, pieces.down_bias);
   num_bytes_ += memory->num_bytes();
   memory_.push_back(*std::move(memory));
@@ -106,7 +120,7 @@ Result<cpu::PackedExpert> PackedExperts::pack_one(const ExpertWeights& weights, 
 }
 
 Result<PackedExperts> PackedExperts::pack(const LocalExperts& local, const WeightSource& weights,
-                                          const topology::ThreadMap& threads,
+                                          const topology::ThreadMap& threads, Crew& crew,
                                           const std::function<void(uint64_t, uint64_t)>& progress) {
   const flow::Placement& placement = local.placement;
   PackedExperts packed;
@@ -117,7 +131,7 @@ Result<PackedExperts> PackedExperts::pack(const LocalExperts& local, const Weigh
   const auto add = [&](const Result<ExpertWeights>& source, const std::string& name, const std::vector<uint32_t>& nodes,
                        std::vector<cpu::PackedExpert>& experts) -> Status {
     if (!source) return source.status();
-    auto expert = packed.pack_one(*source, local.shape, name, nodes);
+    auto expert = packed.pack_one(*source, local.shape, name, nodes, crew);
     if (!expert) return expert.status();
     experts.push_back(*expert);
     if (progress) progress(++num_done, num_all);

@@ -239,8 +239,8 @@ uint32_t multiply_panels(const MultiplyArgs& args, uint32_t panel) {
 template <WeightFormat kFormat>
 void multiply_tiles(const MultiplyArgs& args) {
   if (args.num_rows == 0) return;
-  if (args.num_rows <= kMaxStreamedRows && args.matrix->facts.nan_codes == NanCodes::none) {
-    return stream_tile_rows<kFormat, kMaxStreamedRows>(args);
+  if (args.num_rows <= kMaxTileStreamRows && args.matrix->facts.nan_codes == NanCodes::none) {
+    return stream_tile_rows<kFormat, kMaxTileStreamRows>(args);
   }
   configure_tiles(flow::min_of(kTileRows, args.num_rows));
   uint32_t panel = 0;

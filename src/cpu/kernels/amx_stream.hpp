@@ -15,6 +15,9 @@ using Vec = Bf16Pairs::Vec;
 
 /// Columns of K of one tile instruction.
 constexpr uint32_t kTileK = 32;
+/// Up to so many rows the stream is faster than tiles, whose time hardly depends on the number of rows
+/// (docs/perf/0005).
+constexpr uint32_t kMaxTileStreamRows = 2;
 
 /// Columns of K that are summed before they are promoted: sums of mxfp4, whose scales are folded in, run over a group.
 template <WeightFormat kFormat>
@@ -38,7 +41,8 @@ PanelGroup panel_group(const MultiplyArgs& args, uint32_t panel, uint32_t k) {
               first_k / layout.segment_k * layout.segment_scale_bytes()};
 }
 
-struct HalfSums {
+/// Of pairs, or the sums of their products.
+struct Halves {
   Vec even;
   Vec odd;
 };
@@ -46,9 +50,9 @@ struct HalfSums {
 /// The pairs of one part of all panels' words.
 template <WeightFormat kFormat, uint32_t kRows, uint32_t kPanels, uint32_t j = 0>
 MM_ALWAYS_INLINE void add_pairs(const __m512i (&parts)[kPanels], const uint32_t* a, size_t a_stride,
-                                HalfSums (&halves)[kRows][kPanels]) {
+                                Halves (&halves)[kRows][kPanels]) {
   if constexpr (j < values_per_part(kFormat) / 2) {
-    HalfSums w[kPanels];
+    Halves w[kPanels];
 #pragma GCC unroll 16
     for (uint32_t p = 0; p < kPanels; ++p) {
       const __m512i pairs = Bf16Pairs::operand_of<kFormat, NanCodes::none, j>(parts[p]);
@@ -56,12 +60,11 @@ MM_ALWAYS_INLINE void add_pairs(const __m512i (&parts)[kPanels], const uint32_t*
     }
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < kRows; ++r) {
-      const uint32_t pair = a[r * a_stride + j];
-      const Vec even = Vec::broadcast(bits_float(pair << 16));
-      const Vec odd = Vec::broadcast(bits_float(pair & 0xFFFF0000U));
+      const __m512i pairs = Bf16Pairs::broadcast(a + r * a_stride + j);
+      const Halves values = {Vec::bf16_half<0>(pairs), Vec::bf16_half<1>(pairs)};
 #pragma GCC unroll 16
       for (uint32_t p = 0; p < kPanels; ++p) {
-        halves[r][p] = {fma(even, w[p].even, halves[r][p].even), fma(odd, w[p].odd, halves[r][p].odd)};
+        halves[r][p] = {fma(values.even, w[p].even, halves[r][p].even), fma(values.odd, w[p].odd, halves[r][p].odd)};
       }
     }
     add_pairs<kFormat, kRows, kPanels, j + 1>(parts, a, a_stride, halves);
@@ -73,7 +76,7 @@ template <WeightFormat kFormat, uint32_t kRows, uint32_t kPanels>
 MM_ALWAYS_INLINE void add_step(const uint8_t* codes, size_t panel_code_bytes, const uint32_t* a, size_t a_stride,
                                uint32_t num_k, const Vec (&scales)[kPanels], Vec (&sums)[kRows][kPanels]) {
   constexpr uint32_t kPartPairs = values_per_part(kFormat) / 2;
-  HalfSums halves[kRows][kPanels];
+  Halves halves[kRows][kPanels];
 #pragma GCC unroll 16
   for (uint32_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
@@ -152,7 +155,7 @@ void stream_tile_rows(const MultiplyArgs& args) {
   if constexpr (kRows > 1) {
     if (args.num_rows < kRows) return stream_tile_rows<kFormat, kRows - 1>(args);
   }
-  constexpr uint32_t kPanels = kRows == 1 ? 4 : kRows == 2 ? 2 : 1;  // three sums each must fit the registers
+  constexpr uint32_t kPanels = 4 / kRows;  // three sums each, and what the words expand to
   uint32_t panel = 0;
   for (; panel + kPanels <= args.num_panels; panel += kPanels) stream_tiles<kFormat, kRows, kPanels>(args, panel);
   for (; panel < args.num_panels; ++panel) stream_tiles<kFormat, kRows, 1>(args, panel);

@@ -67,11 +67,6 @@ bool has_far_half(uint32_t word) {
   return is_far(word & 0x7FFFU) || is_far(word >> 16 & 0x7FFFU);
 }
 
-void add(PackedFacts& facts, const PackedFacts& more) {
-  if (more.nan_codes == NanCodes::some) facts.nan_codes = NanCodes::some;
-  if (more.far_values == FarValues::some) facts.far_values = FarValues::some;
-}
-
 /// Codes of one panel, word by word: out [num_k / values_per_word, 16].
 template <WeightFormat kFormat>
 PackedFacts pack_panel_codes(const PanelSources& sources, uint32_t num_k, std::byte* out) {
@@ -135,11 +130,12 @@ PackedFacts pack_panel_scales(const PanelSources& sources, const PackedLayout& l
   return facts;
 }
 
-/// Packs every panel; `source_of(panel, col)` says where its columns come from.
+/// Packs a range of panels; `source_of(panel, col)` says where their columns come from.
 template <class SourceOf>
-PackedFacts pack(const PackedLayout& layout, std::byte* codes, std::byte* scales, SourceOf source_of) {
+PackedFacts pack(const PackedLayout& layout, std::byte* codes, std::byte* scales, PanelRange panels,
+                 SourceOf source_of) {
   PackedFacts facts;
-  for (uint32_t panel = 0; panel < layout.num_panels; ++panel) {
+  for (uint32_t panel = panels.first; panel < std::min(panels.end, layout.num_panels); ++panel) {
     PanelSources sources;
     for (uint32_t col = 0; col < kPanelCols; ++col) sources[col] = source_of(panel, col);
     add(facts, pack_panel_codes(sources, layout, codes + panel * layout.panel_code_bytes()));
@@ -152,17 +148,22 @@ PackedFacts pack(const PackedLayout& layout, std::byte* codes, std::byte* scales
 
 }  // namespace
 
+void add(PackedFacts& facts, const PackedFacts& more) {
+  if (more.nan_codes == NanCodes::some) facts.nan_codes = NanCodes::some;
+  if (more.far_values == FarValues::some) facts.far_values = FarValues::some;
+}
+
 PackedFacts pack_gemm1(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout,
-                       std::byte* codes, std::byte* scales) {
-  return pack(layout, codes, scales, [&](uint32_t panel, uint32_t panel_col) {
+                       std::byte* codes, std::byte* scales, PanelRange panels) {
+  return pack(layout, codes, scales, panels, [&](uint32_t panel, uint32_t panel_col) {
     const Half half = panel % 2 == 0 ? Half::gate : Half::up;
     return gate_up_source(weights, shape.intermediate, half, panel / 2 * kPanelCols + panel_col);
   });
 }
 
 PackedFacts pack_gemm2(const ExpertWeights& weights, const LayerShape&, const PackedLayout& layout, std::byte* codes,
-                       std::byte* scales) {
-  return pack(layout, codes, scales, [&](uint32_t panel, uint32_t panel_col) {
+                       std::byte* scales, PanelRange panels) {
+  return pack(layout, codes, scales, panels, [&](uint32_t panel, uint32_t panel_col) {
     return SourceRow{&weights.down, panel * kPanelCols + panel_col};
   });
 }

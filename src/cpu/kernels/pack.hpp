@@ -21,12 +21,22 @@ struct ExpertLayouts {
 /// ("expert 12") begins the message. Errors: invalid_argument.
 Result<ExpertLayouts> expert_layouts(const ExpertWeights& weights, const LayerShape& shape, std::string_view name);
 
-/// Packs into memory of the sizes that the layouts give, and tells what was met on the way. REQUIRES
-/// expert_layouts() succeeded for these weights.
+/// Panels [first, end) of a matrix; an end beyond the last panel means the last.
+struct PanelRange {
+  uint32_t first = 0;
+  uint32_t end = UINT32_MAX;
+};
+
+/// Packs the panels of a range into memory of the sizes that the layouts give for the whole matrix, and tells what was
+/// met on the way. Ranges that do not overlap may be packed at the same time. REQUIRES expert_layouts() succeeded for
+/// these weights.
 PackedFacts pack_gemm1(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout,
-                       std::byte* codes, std::byte* scales);
+                       std::byte* codes, std::byte* scales, PanelRange panels = {});
 PackedFacts pack_gemm2(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout,
-                       std::byte* codes, std::byte* scales);
+                       std::byte* codes, std::byte* scales, PanelRange panels = {});
+
+/// Adds to `facts` what was met elsewhere in the matrix.
+void add(PackedFacts& facts, const PackedFacts& more);
 
 /// Biases of one expert in the columns' order: gate [I], up [I] out of any layout; zeros where there are none.
 void pack_biases(const ExpertWeights& weights, const LayerShape& shape, float* gate_bias, float* up_bias,
