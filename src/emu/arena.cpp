@@ -17,23 +17,26 @@ constexpr size_t kOpenBytes = 1U << 20U;  // pages are opened in steps of this
 
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-void* reserve(size_t num_bytes, size_t alignment) {
+/// Address space without memory behind it; nullptr when there is none.
+std::byte* reserve(size_t num_bytes, size_t alignment) {
   void* mapped = mmap(nullptr, num_bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
-  const auto first = reinterpret_cast<uintptr_t>(mapped);
-  const uintptr_t aligned = round_up(first, alignment);
-  if (aligned > first) munmap(mapped, aligned - first);
-  if (aligned < first + alignment) {
-    munmap(reinterpret_cast<void*>(aligned + num_bytes), first + alignment - aligned);
-  }
-  return reinterpret_cast<void*>(aligned);
+  auto* first = static_cast<std::byte*>(mapped);
+  const size_t skipped = (alignment - reinterpret_cast<uintptr_t>(mapped) % alignment) % alignment;
+  if (skipped > 0) munmap(first, skipped);
+  munmap(first + skipped + num_bytes, alignment - skipped);
+  return first + skipped;
+}
+
+std::byte* page_of(void* address) {
+  return static_cast<std::byte*>(address) - reinterpret_cast<uintptr_t>(address) % kPageBytes;
 }
 
 /// Opens the pages under [begin, begin + num_bytes) for reading and writing.
 bool open_range(void* begin, size_t num_bytes) {
-  const auto first = reinterpret_cast<uintptr_t>(begin) / kPageBytes * kPageBytes;
-  const uintptr_t last = round_up(reinterpret_cast<uintptr_t>(begin) + num_bytes, kPageBytes);
-  return mprotect(reinterpret_cast<void*>(first), last - first, PROT_READ | PROT_WRITE) == 0;
+  std::byte* first = page_of(begin);
+  const auto last = static_cast<size_t>(static_cast<std::byte*>(begin) + num_bytes - first);
+  return mprotect(first, round_up(last, kPageBytes), PROT_READ | PROT_WRITE) == 0;
 }
 
 }  // namespace
@@ -46,10 +49,10 @@ Result<std::unique_ptr<Arena>> Arena::create(size_t memory_bytes, uint32_t num_s
   arena->opened_ = arena->slots_bytes_;
   arena->slot_bytes_.resize(num_slots);
   const size_t total = arena->total_bytes_;
-  arena->base_ = static_cast<std::byte*>(reserve(total, kSlotBytes));
-  arena->states_ = static_cast<uint8_t*>(reserve(total, kPageBytes));
-  arena->stamps_ = static_cast<uint32_t*>(reserve(total / kStampBytes * sizeof(uint32_t), kPageBytes));
-  arena->cells_ = static_cast<Cell*>(reserve(total / kCellBytes * sizeof(Cell), kPageBytes));
+  arena->base_ = reserve(total, kSlotBytes);
+  arena->states_ = reinterpret_cast<uint8_t*>(reserve(total, kPageBytes));
+  arena->stamps_ = reinterpret_cast<uint32_t*>(reserve(total / kStampBytes * sizeof(uint32_t), kPageBytes));
+  arena->cells_ = reinterpret_cast<Cell*>(reserve(total / kCellBytes * sizeof(Cell), kPageBytes));
   if (arena->base_ == nullptr || arena->states_ == nullptr || arena->stamps_ == nullptr || arena->cells_ == nullptr) {
     return error(StatusCode::out_of_memory, "the emulator's address space must be mapped", total,
                  "lower Options::memory_bytes or raise the limit on virtual memory (ulimit -v)");
@@ -107,9 +110,9 @@ void Arena::close_slot(uint32_t slot) {
   std::memset(states_ + first, 0, num_bytes);
   if (num_bytes == 0) return;
   // Another block starts here with no history. Untouched pages stay unmapped, so that this costs little without races.
-  const auto cells_begin = reinterpret_cast<uintptr_t>(cells_ + first / kCellBytes) / kPageBytes * kPageBytes;
-  const auto cells_end = reinterpret_cast<uintptr_t>(cells_ + (first + num_bytes) / kCellBytes);
-  madvise(reinterpret_cast<void*>(cells_begin), cells_end - cells_begin, MADV_DONTNEED);
+  std::byte* cells_begin = page_of(cells_ + first / kCellBytes);
+  auto* cells_end = reinterpret_cast<std::byte*>(cells_ + (first + num_bytes) / kCellBytes);
+  madvise(cells_begin, static_cast<size_t>(cells_end - cells_begin), MADV_DONTNEED);
   slot_bytes_[slot] = 0;
 }
 

@@ -91,9 +91,8 @@ void change_registers(void* const* payloads, void* context) {
                  fmt::format("setmaxnreg.{} must not go the other way (has {}, asks for {})",
                              request.change == RegisterChange::grow ? "inc" : "dec", held, request.num_registers));
   }
-  constexpr uint32_t kLanes = kWarpgroupWarps * kWarpLanes;
   if (request.change == RegisterChange::shrink) {
-    block.num_free_registers += (held - request.num_registers) * kLanes;
+    block.num_free_registers += (held - request.num_registers) * kWarpgroupLanes;
     ++world().version;
     for (uint32_t i = 0; i < block.num_lanes; ++i) {
       if (block.lanes[i].wait.kind == WaitKind::registers) world().scheduler.make_ready(block.lanes[i]);
@@ -101,7 +100,7 @@ void change_registers(void* const* payloads, void* context) {
     held = request.num_registers;
     return;
   }
-  const uint32_t needed = (request.num_registers - held) * kLanes;
+  const uint32_t needed = (request.num_registers - held) * kWarpgroupLanes;
   while (block.num_free_registers < needed) {
     world().scheduler.block({WaitKind::registers, request.where, &block, needed});
   }

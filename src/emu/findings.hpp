@@ -3,14 +3,13 @@
 // What an emulated run found wrong, as values. Nothing here prints.
 
 #include <cstdint>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace megamoe::emu {
+#include "emu/where.hpp"
 
-using Where = std::source_location;
+namespace megamoe::emu {
 
 enum class FindingKind : uint8_t {
   deadlock,          ///< nobody can run; the text says what each waiter waits for

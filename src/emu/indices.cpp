@@ -24,10 +24,10 @@ void* dynamic_shared() { return self().block->shared; }
 
 uint32_t dynamic_shared_bytes() { return self().block->shared_bytes; }
 
-uint32_t shared_address(const void* pointer) {
+uint32_t shared_address(const void* pointer, const Where& where) {
   if (!world().arena->is_slot(pointer)) {
     world().fail(
-        FindingKind::out_of_bounds, Where::current(),
+        FindingKind::out_of_bounds, where,
         fmt::format("a shared address must be made from a pointer to shared memory (got {})", place_of(pointer)));
   }
   return static_cast<uint32_t>(world().arena->offset(pointer) % kSlotBytes);
@@ -35,12 +35,12 @@ uint32_t shared_address(const void* pointer) {
 
 void* shared_pointer(uint32_t address) { return self().block->shared - kSystemSharedBytes + address; }
 
-void* map_to_block(const void* pointer, uint32_t cluster_block_idx) {
+void* map_to_block(const void* pointer, uint32_t cluster_block_idx, const Where& where) {
   step();
   const Cluster& cluster = *self().block->cluster;
   const Block* owner = world().owner_of(pointer);
   if (owner == nullptr || owner->cluster != &cluster || cluster_block_idx >= cluster.blocks.size()) {
-    world().fail(FindingKind::out_of_bounds, Where::current(),
+    world().fail(FindingKind::out_of_bounds, where,
                  fmt::format("mapa must take shared memory of the cluster and one of its {} blocks (got {}, block {})",
                              cluster.blocks.size(), place_of(pointer), cluster_block_idx));
   }

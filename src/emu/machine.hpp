@@ -40,10 +40,10 @@ struct Options {
   uint32_t steps_per_switch = 0;       ///< mean lane-steps between forced switches; 0: the seed chooses
   uint64_t max_steps = 4'000'000'000;  ///< a run that takes more ends with a step_limit finding
   uint64_t max_clock_ns =
-      3'600'000'000'000;                  ///< with advances_clock: when waiting has lasted this long, it is a deadlock
-  uint32_t max_findings = 16;             ///< later ones are dropped; equal kind and line counts once
-  size_t memory_bytes = size_t{2} << 30;  ///< address space for all ranks' global memory
-  size_t stack_bytes = size_t{64} << 10;  ///< of one lane
+      3'600'000'000'000;       ///< with advances_clock: when waiting has lasted this long, it is a deadlock
+  uint32_t max_findings = 16;  ///< later ones are dropped; equal kind and line counts once
+  size_t memory_bytes = size_t{512} << 20;  ///< address space for all ranks' global memory
+  size_t stack_bytes = size_t{64} << 10;    ///< of one lane
 };
 
 /// How a launch follows the same rank's launch before it.

@@ -13,6 +13,8 @@ namespace megamoe::emu {
 namespace {
 
 constexpr uint32_t kMinPicksPerScan = 64;
+/// A loop that gives up after a number of looks is no deadlock; after this many it is taken for one.
+constexpr uint32_t kMaxIdleStalls = 256;
 constexpr uint64_t kFirstStallStepNs = 1'000;
 constexpr uint64_t kLastStallStepNs = 1'000'000'000;
 
@@ -56,6 +58,7 @@ void Scheduler::begin(uint32_t num_steps_per_switch) {
   num_live_ = 0;
   num_switches_ = 0;
   version_at_stall_ = ~uint64_t{0};
+  num_idle_stalls_ = 0;
   waited_ns_ = 0;
   stall_step_ns_ = kFirstStallStepNs;
   picks_until_scan_ = kMinPicksPerScan;
@@ -214,6 +217,7 @@ bool Scheduler::nothing_ready() {
 
 bool Scheduler::stalled() {
   const bool progressed = world_.version != version_at_stall_ || num_live_ != num_live_at_stall_;
+  num_idle_stalls_ = progressed ? 0 : num_idle_stalls_ + 1;
   if (progressed) {
     waited_ns_ = 0;
     stall_step_ns_ = kFirstStallStepNs;
@@ -226,7 +230,7 @@ bool Scheduler::stalled() {
     if (lane->wait.kind == WaitKind::sleep) first_due = std::min(first_due, lane->wait.wanted);
   }
   const bool may_wait = world_.options.stall == Stall::advances_clock && waited_ns_ < world_.options.max_clock_ns;
-  if (parked_.empty() || (!progressed && !may_wait)) {
+  if (parked_.empty() || (num_idle_stalls_ > kMaxIdleStalls && !may_wait)) {
     note_deadlock(world_);
     stopped_ = true;
     return false;

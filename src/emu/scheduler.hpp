@@ -82,6 +82,7 @@ class Scheduler {
   uint32_t picks_until_scan_ = 0;
   uint64_t version_at_stall_ = ~uint64_t{0};
   uint32_t num_live_at_stall_ = 0;
+  uint32_t num_idle_stalls_ = 0;  ///< in a row, without progress between them
   uint64_t stall_step_ns_ = 0;
   uint64_t waited_ns_ = 0;
 };

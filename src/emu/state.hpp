@@ -21,6 +21,7 @@ namespace megamoe::emu {
 
 inline constexpr uint32_t kWarpLanes = 32;
 inline constexpr uint32_t kWarpgroupWarps = 4;
+inline constexpr uint32_t kWarpgroupLanes = 128;
 inline constexpr uint32_t kNumNamedBarriers = 16;
 
 struct Block;
@@ -157,7 +158,7 @@ struct WarpgroupCollective {
   const char* name = nullptr;
   uint32_t num_arrived = 0;
   Where where;
-  std::array<void*, kWarpgroupWarps * kWarpLanes> payloads{};
+  std::array<void*, kWarpgroupLanes> payloads{};
   uint64_t argument = 0;
 };
 

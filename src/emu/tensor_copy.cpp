@@ -86,7 +86,7 @@ std::vector<Segment> make_segments(const TensorMapSpec& spec, const int32_t* coo
   for (uint32_t row = 0; row < num_rows; ++row) {
     for_each_piece(spec, row_of(spec, coordinates, row), [&](uint32_t offset, std::byte* global, uint32_t num_bytes) {
       // The pattern hangs on address bits; slots are aligned to more than they reach.
-      const auto plain = static_cast<uint32_t>((base + row * row_bytes + offset) % kSlotBytes);
+      const auto plain = static_cast<uint32_t>((base + size_t{row} * row_bytes + offset) % kSlotBytes);
       std::byte* place =
           shared + (int64_t{ptx::swizzled_offset(spec.swizzle, plain)} - static_cast<int64_t>(base % kSlotBytes));
       if (kind == CopyKind::load) {

@@ -205,7 +205,7 @@ void warpgroup_collective(const char* name, uint64_t argument, void* payload,
   }
   group.num_arrived = 0;
   finish_all(group.payloads.data(), context);
-  const uint32_t first = warpgroup_idx * kWarpgroupWarps * kWarpLanes;
+  const uint32_t first = warpgroup_idx * kWarpgroupLanes;
   for (uint32_t i = 0; i < group.payloads.size(); ++i) {
     Lane& other = lane.block->lanes[first + i];
     if (&other != &lane) world().scheduler.make_ready(other);

@@ -46,7 +46,7 @@ World::World(const Options& machine_options, std::unique_ptr<Arena> machine_aren
       copies(*this),
       races(*this),
       stores(*this) {
-  slots_.resize(options.num_ranks * options.num_sms * Sm().num_free_blocks);
+  slots_.resize(size_t{options.num_ranks} * options.num_sms * Sm().num_free_blocks);
 }
 
 uint64_t World::now_ns() const { return clock_ns + num_steps + scheduler.last_countdown() - countdown; }
@@ -151,7 +151,7 @@ void World::start_block(Grid& grid, Cluster& cluster, uint32_t block_idx, uint32
   for (uint32_t i = 0; i < block.num_warps; ++i) {
     Warp& warp = block.warps[i];
     warp.block = &block;
-    warp.lanes = &block.lanes[i * kWarpLanes];
+    warp.lanes = &block.lanes[size_t{i} * kWarpLanes];
     warp.warp_idx = i;
     warp.num_lanes = std::min(kWarpLanes, block.num_lanes - i * kWarpLanes);
     warp.exited = warp.num_lanes == kWarpLanes ? 0 : ~0U << warp.num_lanes;

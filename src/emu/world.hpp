@@ -86,8 +86,8 @@ class World {
 };
 
 namespace detail {
-inline thread_local World* current_world = nullptr;
-inline thread_local Lane* current_lane = nullptr;
+constinit inline thread_local World* current_world = nullptr;
+constinit inline thread_local Lane* current_lane = nullptr;
 }  // namespace detail
 
 /// The machine that runs on this operating-system thread. Only within a kernel.

@@ -214,6 +214,18 @@ TEST(Launch, AnUnboundedWaitIsADeadlockEvenWhenTheClockMayJump) {
   EXPECT_TRUE(machine.run().found(FindingKind::deadlock));
 }
 
+/// Looking a fixed number of times is no deadlock, although nothing else can run meanwhile.
+TEST(Launch, ALoopThatGivesUpAfterSomeLooksEnds) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    Machine machine = make_machine({.seed = seed});
+    uint32_t* flag = words_of(machine, 0, {0});
+    run_clean(machine, {.num_threads = 64}, [&] {
+      for (uint32_t i = 0; i < 100 && simt::thread_idx() == 0; ++i) (void)ptx::ld_relaxed<Scope::gpu>(flag);
+      simt::sync_threads();
+    });
+  }
+}
+
 TEST(Launch, StepLimitEndsALoopThatLooksAtNothing) {
   Machine machine = make_machine({.max_steps = 20'000});
   launch(machine, {.num_threads = 32}, [] {

@@ -31,6 +31,7 @@ struct Buffers {
 struct Fault {
   const char* name;
   FindingKind kind;
+  const char* at;  ///< text of the source line that the finding must name; empty: any line of the kernel
   Shows shows;
   void (*kernel)(const Buffers& buffers, uint32_t rank, Version version);
   Launch launch;  ///< on every rank of `num_ranks`

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 
 namespace megamoe::emu::testing {
@@ -53,6 +54,16 @@ Report run(const Fault& fault, Version version, Options options) {
   return machine->run();
 }
 
+/// The line that a finding names, with the one behind it where a statement is broken.
+std::string source_line(const Finding& finding) {
+  std::ifstream file(finding.file);
+  std::string line;
+  std::string next;
+  for (uint32_t i = 0; i < finding.line; ++i) std::getline(file, line);
+  std::getline(file, next);
+  return line + next;
+}
+
 class PlantedFault : public ::testing::TestWithParam<Fault> {};
 
 TEST_P(PlantedFault, IsFound) {
@@ -73,7 +84,8 @@ TEST_P(PlantedFault, IsFound) {
     EXPECT_LT(found->warp * 32 + found->lane, fault.launch.num_threads);
     if (fault.kind != FindingKind::kernel_exception) {
       EXPECT_NE(found->file.find("/planted_"), std::string::npos) << found->to_string();
-      EXPECT_GT(found->line, 0U);
+      const std::string line = source_line(*found);
+      EXPECT_NE(line.find(fault.at), std::string::npos) << found->to_string() << "\n" << line;
     }
     EXPECT_FALSE(found->text.empty());
   }

@@ -64,14 +64,16 @@ std::vector<Fault> warp_faults() {
   const Launch one_warpgroup{.num_threads = 128, .registers_per_thread = 128};
   constexpr FindingKind kDivergent = FindingKind::divergent_collective;
   return {
-      {"full_mask_in_a_branch", kDivergent, Shows::always, full_mask_in_a_branch, one_warp},
-      {"caller_not_in_mask", kDivergent, Shows::always, caller_not_in_mask, one_warp},
-      {"different_operations", kDivergent, Shows::always, different_operations, one_warp},
-      {"different_masks", kDivergent, Shows::always, different_masks, one_warp},
-      {"shuffle_from_a_lane_outside", kDivergent, Shows::always, shuffle_from_a_lane_outside, one_warp},
-      {"lane_leaves_a_voting_loop", kDivergent, Shows::always, lane_leaves_a_voting_loop, one_warp},
-      {"half_a_warpgroup_gives_registers_back", kDivergent, Shows::always, half_a_warpgroup_gives_registers_back,
-       one_warpgroup},
+      {"full_mask_in_a_branch", kDivergent, "simt::ballot(", Shows::always, full_mask_in_a_branch, one_warp},
+      {"caller_not_in_mask", kDivergent, "shfl_xor(mask", Shows::always, caller_not_in_mask, one_warp},
+      {"different_operations", kDivergent, "(kAllLanes, true)", Shows::always, different_operations, one_warp},
+      {"different_masks", kDivergent, "reduce_add(low", Shows::always, different_masks, one_warp},
+      {"shuffle_from_a_lane_outside", kDivergent, "simt::shfl(0xFFFFU", Shows::always, shuffle_from_a_lane_outside,
+       one_warp},
+      {"lane_leaves_a_voting_loop", kDivergent, "simt::all(kAllLanes", Shows::always, lane_leaves_a_voting_loop,
+       one_warp},
+      {"half_a_warpgroup_gives_registers_back", kDivergent, "shrink_registers<", Shows::always,
+       half_a_warpgroup_gives_registers_back, one_warpgroup},
   };
 }
 

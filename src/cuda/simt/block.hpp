@@ -53,11 +53,11 @@ MM_DEVICE uint8_t* dynamic_shared() {
 }
 
 /// The 32-bit address of shared memory that descriptors and instructions hold.
-MM_DEVICE uint32_t shared_address(const void* pointer) {
+MM_DEVICE uint32_t shared_address(const void* pointer MM_WHERE) {
 #if defined(__CUDACC__)
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 #else
-  return emu::shared_address(pointer);
+  return emu::shared_address(pointer, where);
 #endif
 }
 

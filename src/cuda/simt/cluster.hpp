@@ -44,13 +44,13 @@ MM_DEVICE void cluster_wait(MM_WHERE_ONLY) {
 
 /// The place in block `cluster_block_idx` of this cluster that `pointer` is in this block.
 template <class T>
-MM_DEVICE T* map_to_block(T* pointer, uint32_t cluster_block_idx) {
+MM_DEVICE T* map_to_block(T* pointer, uint32_t cluster_block_idx MM_WHERE) {
 #if defined(__CUDACC__)
   uint64_t mapped;
   asm("mapa.u64 %0, %1, %2;" : "=l"(mapped) : "l"(pointer), "r"(cluster_block_idx));
   return reinterpret_cast<T*>(mapped);
 #else
-  return static_cast<T*>(emu::map_to_block(pointer, cluster_block_idx));
+  return static_cast<T*>(emu::map_to_block(pointer, cluster_block_idx, where));
 #endif
 }
 

@@ -14,13 +14,13 @@
 
 #else
 
-#include <source_location>
+#include "emu/where.hpp"
 
 #define MM_DEVICE inline
 /// Behind the last parameter of a layer function.
-#define MM_WHERE , std::source_location where = std::source_location::current()
+#define MM_WHERE , ::megamoe::emu::Where where = ::megamoe::emu::Where::current()
 /// The same for a function without other parameters.
-#define MM_WHERE_ONLY std::source_location where = std::source_location::current()
+#define MM_WHERE_ONLY ::megamoe::emu::Where where = ::megamoe::emu::Where::current()
 
 #endif
 

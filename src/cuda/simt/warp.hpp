@@ -25,7 +25,7 @@ namespace detail {
 /// A shuffle moves the bits of any type of at most 8 bytes.
 template <class T>
 T shuffle(emu::WarpOperation operation, uint32_t mask, T value, uint32_t amount, uint32_t width,
-          const std::source_location& where) {
+          const emu::Where& where) {
   static_assert(sizeof(T) <= sizeof(uint64_t) && std::is_trivially_copyable_v<T>);
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
