@@ -42,7 +42,7 @@ void add_to(std::byte* destination, const std::byte* source, uint32_t num_bytes,
       float value = 0;
       std::memcpy(&sum, destination + i, sizeof sum);
       std::memcpy(&value, source + i, sizeof value);
-      sum += value;
+      sum = add_in_memory(sum, value);
       std::memcpy(destination + i, &sum, sizeof sum);
     }
     return;

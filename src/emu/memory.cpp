@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "emu/places.hpp"
 #include "emu/polls.hpp"
@@ -159,6 +160,13 @@ void end_atomic(const void* address, uint32_t num_bytes, uint64_t before, uint64
     return;
   }
   poll(address, num_bytes, where);
+}
+
+float add_in_memory(float a, float b) {
+  const auto flushed = [](float value) {
+    return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0F, value) : value;
+  };
+  return flushed(flushed(a) + flushed(b));
 }
 
 void fence(ptx::Scope scope, const Where& where) {

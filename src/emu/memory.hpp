@@ -132,6 +132,10 @@ T shared_atomic(T* address, Change change, const Where& where) {
   return atomic(address, change, ptx::Order::relaxed, ptx::Scope::cta, where, StateSpace::shared);
 }
 
+/// FP32 addition as the memory system does it, in red, atom and bulk reductions on global memory: subnormal inputs and
+/// results become zeros of their sign.
+float add_in_memory(float a, float b);
+
 /// fence.acq_rel.
 void fence(ptx::Scope scope, const Where& where);
 

@@ -1,5 +1,7 @@
 // Grids, clusters, ranks, residency, time: what a launch may rely on.
 
+#include <cmath>
+
 #include "cuda/ptx/atomic.hpp"
 #include "cuda/ptx/fence.hpp"
 #include "cuda/ptx/scoped.hpp"
@@ -244,6 +246,24 @@ TEST(Launch, AMachineRunsAgainAfterAFinding) {
   EXPECT_TRUE(machine.run().found(FindingKind::deadlock));
   run_clean(machine, {.shared_bytes = 1024}, [&] { simt::store(words + simt::lane_idx(), 5U); });
   EXPECT_EQ(words[31], 5U);
+}
+
+/// As the PTX manual says of red.add.f32 on global memory.
+TEST(Launch, MemoryAddsFlushSubnormals) {
+  Machine machine = make_machine({});
+  const float start[] = {1e-39F, -1e-39F, 1.5e-38F, 1.0F};
+  const float addend[] = {1e-39F, 0.0F, -1.4e-38F, 1e-39F};
+  auto* sums = machine.allocate<float>(0, 4);
+  machine.write(sums, start, sizeof start);
+  run_clean(machine, {}, [&] {
+    if (simt::lane_idx() < 4)
+      ptx::red_add<Order::relaxed, Scope::gpu>(sums + simt::lane_idx(), addend[simt::lane_idx()]);
+  });
+  EXPECT_EQ(sums[0], 0.0F);
+  EXPECT_FALSE(std::signbit(sums[0]));
+  EXPECT_EQ(sums[1], 0.0F);
+  EXPECT_EQ(sums[2], 0.0F);  // 1e-39, flushed
+  EXPECT_EQ(sums[3], 1.0F);
 }
 
 TEST(Launch, WrittenMemoryIsKnownToTheHost) {

@@ -124,7 +124,7 @@ MM_DEVICE uint64_t atom_cas(uint64_t* address, uint64_t expected, uint64_t desir
   }
 MM_DEFINE_RED(red_add, uint32_t, "add.u32", "r", old + value)
 MM_DEFINE_RED(red_add, uint64_t, "add.u64", "l", old + value)
-MM_DEFINE_RED(red_add, float, "add.f32", "f", old + value)
+MM_DEFINE_RED(red_add, float, "add.f32", "f", emu::add_in_memory(old, value))
 MM_DEFINE_RED(red_max, uint32_t, "max.u32", "r", std::max(old, value))
 MM_DEFINE_RED(red_or, uint32_t, "or.b32", "r", old | value)
 MM_DEFINE_RED(red_or, uint64_t, "or.b64", "l", old | value)
