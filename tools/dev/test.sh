@@ -3,7 +3,8 @@
 # Steps in the order they run: cheap verdicts first, then the release build that later steps reuse.
 readonly kSteps="format build house_rules unit cases mpi install asan tsan fuzz tidy"
 readonly kFuzzSeconds=15
-# What the sanitizer builds cover: the folders of tests/ that exercise raw bytes, and those that share memory.
+# What the sanitizer builds cover: the folders of tests/ that exercise raw bytes, and those that share memory. Not emu: Debian's
+# Boost.Context does not tell a sanitizer when it switches stacks, and the emulator has one thread.
 readonly kAsanFolders="flow formats cpu_kernels topology layer c_api"
 readonly kTsanFolders="flow layer topology"
 # Too large for shadow memory, and its point is an offset that the release build tests.
