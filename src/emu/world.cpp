@@ -266,6 +266,12 @@ Report World::run() {
     note(FindingKind::launch, nullptr, Where::current(),
          "memory for the emulated machine ran out; launch fewer blocks");
   }
+  for (const std::unique_ptr<Grid>& grid : grids) {
+    if (scheduler.stopped() || grid->done()) continue;
+    note(FindingKind::launch, nullptr, Where::current(),
+         fmt::format("{} blocks of launch {} never found an SM", grid->launch.num_blocks - grid->num_placed(),
+                     grid->index));
+  }
   report.num_steps = num_steps + scheduler.last_countdown() - countdown;
   report.num_switches = scheduler.num_switches();
   end();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # compile_layer.sh headers|zero_cost ALL_HEADERS_CU INCLUDE_FLAGS...
-# headers: every header of src/cuda compiles with nvcc for sm_90a without a warning.
+# headers: every header of src/cuda, and every instruction of the layer, compiles with nvcc for sm_90a without a warning.
 # zero_cost: kernels written with the layer become the same machine code as the same kernels written by hand.
 # Exit status 77 means skipped: what the test needs is not on this machine.
 set -euo pipefail
@@ -34,6 +34,7 @@ machine_code() { readelf -W -x ".text.$2" "$1" 2>/dev/null | awk '/^  0x/ {print
 case "$what" in
   headers)
     cubin "$all_headers" "$work/headers.cubin" "$@"
+    cubin "$source_folder/every_instruction.cu" "$work/every_instruction.cubin" "$@"
     echo "compiled $(grep -c '^#include' "$all_headers") headers for sm_90a"
     ;;
   zero_cost)
