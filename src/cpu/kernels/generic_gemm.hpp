@@ -27,14 +27,12 @@ MM_ALWAYS_INLINE void expand_part(typename S::Words part, uint32_t* w) {
   }
 }
 
-/// Asks for `next` on the way, line by line: the codes that are expanded after these stand elsewhere.
 template <class S, WeightFormat kFormat, NanCodes kNans>
-void expand_as(const uint8_t* codes, const uint8_t* next, uint32_t num_k, uint32_t* w) {
+void expand_as(const uint8_t* codes, uint32_t num_k, uint32_t* w) {
   using V = typename S::Vec;
   constexpr uint32_t kPerWord = values_per_word(kFormat);
   constexpr uint32_t kPartSteps = values_per_part(kFormat) / S::kStepK;
-  for (uint32_t k = 0; k < num_k; k += kPerWord, codes += kPanelWordBytes, next += kPanelWordBytes) {
-    __builtin_prefetch(next);
+  for (uint32_t k = 0; k < num_k; k += kPerWord, codes += kPanelWordBytes) {
     uint32_t* steps = w + k / S::kStepK * kPanelCols;
     for (uint32_t col = 0; col < kPanelCols; col += V::kLanes) {
       const auto words = V::load_words(codes + 4 * col);
@@ -51,9 +49,9 @@ template <class S>
 void expand(WeightFormat format, const std::byte* codes, uint32_t num_k, uint32_t* w) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(codes);
   switch (format) {
-    case WeightFormat::fp8_block: return expand_as<S, WeightFormat::fp8_block, NanCodes::some>(bytes, bytes, num_k, w);
-    case WeightFormat::mxfp4: return expand_as<S, WeightFormat::mxfp4, NanCodes::none>(bytes, bytes, num_k, w);
-    case WeightFormat::bf16: return expand_as<S, WeightFormat::bf16, NanCodes::none>(bytes, bytes, num_k, w);
+    case WeightFormat::fp8_block: return expand_as<S, WeightFormat::fp8_block, NanCodes::some>(bytes, num_k, w);
+    case WeightFormat::mxfp4: return expand_as<S, WeightFormat::mxfp4, NanCodes::none>(bytes, num_k, w);
+    case WeightFormat::bf16: return expand_as<S, WeightFormat::bf16, NanCodes::none>(bytes, num_k, w);
   }
 }
 
@@ -206,6 +204,32 @@ void stream_rows(const MultiplyArgs& args) {
 template <class S>
 constexpr uint32_t kExpandedStride = kGroupK / S::kStepK* kPanelCols;
 
+/// Steps of the multiply loop between two requests for the codes that come next.
+constexpr uint32_t kRequestSteps = 64;
+
+/// Asks memory for the codes that are expanded next, some lines at a time while the present ones are multiplied: asked
+/// for all at once they would fill the CPU's miss buffers, and expanding would wait for memory (docs/perf/0006). To the
+/// second-level cache, since operands fill the first.
+struct NextCodes {
+  const uint8_t* at = nullptr;     // of the first panel
+  size_t panel_stride = 0;         // from one panel's codes to the next's
+  uint32_t lines_per_panel = 0;    // of a K group
+  uint32_t lines_per_request = 0;  // of each panel
+  uint32_t line = 0;               // the next one
+
+  template <uint32_t kPanels>
+  MM_ALWAYS_INLINE void request() {
+    constexpr int kToRead = 0;
+    constexpr int kSecondLevel = 2;
+    const uint32_t end = flow::min_of(line + lines_per_request, lines_per_panel);
+    for (; line < end; ++line) {
+      for (uint32_t p = 0; p < kPanels; ++p) {
+        __builtin_prefetch(at + p * panel_stride + line * kPanelWordBytes, kToRead, kSecondLevel);
+      }
+    }
+  }
+};
+
 /// One K group of neighbouring panels, expanded.
 struct ExpandedGroup {
   const uint32_t* w = nullptr;      // [panels][kGroupK / kStepK, 16]
@@ -218,7 +242,7 @@ struct ExpandedGroup {
 
 /// `kRows` rows from `first_row` on: their sums of kPanels panels stay in registers for a whole segment.
 template <class S, WeightFormat kFormat, uint32_t kPanels, uint32_t kRows>
-void multiply_rows(const MultiplyArgs& args, const ExpandedGroup& group, uint32_t first_row) {
+void multiply_rows(const MultiplyArgs& args, const ExpandedGroup& group, uint32_t first_row, NextCodes& next_codes) {
   using V = typename S::Vec;
   constexpr uint32_t kVecs = kPanelCols / V::kLanes;
   const PackedLayout& layout = args.matrix->layout;
@@ -235,17 +259,21 @@ void multiply_rows(const MultiplyArgs& args, const ExpandedGroup& group, uint32_
 #pragma GCC unroll 16
       for (uint32_t v = 0; v < kPanels * kVecs; ++v) sums[r][v] = V::broadcast(0.0F);
     }
-    for (uint32_t step = begin / S::kStepK; step < end / S::kStepK; ++step) {
-      typename S::Operand w[kPanels * kVecs];
+    for (uint32_t step = begin / S::kStepK; step < end / S::kStepK;) {
+      next_codes.request<kPanels>();
+      const uint32_t chunk_end = flow::min_of(step + kRequestSteps, end / S::kStepK);
+      for (; step < chunk_end; ++step) {
+        typename S::Operand w[kPanels * kVecs];
 #pragma GCC unroll 16
-      for (uint32_t v = 0; v < kPanels * kVecs; ++v) {
-        w[v] = S::load(group.w + v / kVecs * kExpandedStride<S> + size_t{step} * kPanelCols + v % kVecs * V::kLanes);
-      }
+        for (uint32_t v = 0; v < kPanels * kVecs; ++v) {
+          w[v] = S::load(group.w + v / kVecs * kExpandedStride<S> + size_t{step} * kPanelCols + v % kVecs * V::kLanes);
+        }
 #pragma GCC unroll 16
-      for (uint32_t r = 0; r < kRows; ++r) {
-        const auto value = S::broadcast(a + r * args.a_stride + step);
+        for (uint32_t r = 0; r < kRows; ++r) {
+          const auto value = S::broadcast(a + r * args.a_stride + step);
 #pragma GCC unroll 16
-        for (uint32_t v = 0; v < kPanels * kVecs; ++v) sums[r][v] = S::multiply_add(value, w[v], sums[r][v]);
+          for (uint32_t v = 0; v < kPanels * kVecs; ++v) sums[r][v] = S::multiply_add(value, w[v], sums[r][v]);
+        }
       }
     }
 #pragma GCC unroll 16
@@ -263,20 +291,31 @@ void multiply_rows(const MultiplyArgs& args, const ExpandedGroup& group, uint32_
 
 /// multiply_rows with a row count known only at run time. REQUIRES 1 <= num_rows <= kRows.
 template <class S, WeightFormat kFormat, uint32_t kPanels, uint32_t kRows>
-void multiply_some_rows(const MultiplyArgs& args, const ExpandedGroup& group, uint32_t first_row, uint32_t num_rows) {
+void multiply_some_rows(const MultiplyArgs& args, const ExpandedGroup& group, uint32_t first_row, uint32_t num_rows,
+                        NextCodes& next_codes) {
   if constexpr (kRows > 1) {
-    if (num_rows < kRows) return multiply_some_rows<S, kFormat, kPanels, kRows - 1>(args, group, first_row, num_rows);
+    if (num_rows < kRows) {
+      return multiply_some_rows<S, kFormat, kPanels, kRows - 1>(args, group, first_row, num_rows, next_codes);
+    }
   }
-  multiply_rows<S, kFormat, kPanels, kRows>(args, group, first_row);
+  multiply_rows<S, kFormat, kPanels, kRows>(args, group, first_row, next_codes);
 }
 
 /// Rows are shared out evenly: 16 rows over blocks of at most 6 go as 6, 5, 5, since a short block waits for its FMAs.
 template <class S, WeightFormat kFormat, uint32_t kPanels>
-void multiply_group(const MultiplyArgs& args, const ExpandedGroup& group) {
+void multiply_group(const MultiplyArgs& args, const ExpandedGroup& group, const uint8_t* next) {
+  const uint32_t num_blocks = (args.num_rows + S::kMaxRows - 1) / S::kMaxRows;
+  const uint32_t request_k = flow::min_of(args.matrix->layout.segment_k, kRequestSteps * S::kStepK);
+  const uint32_t num_requests = num_blocks * flow::ceil_div(group.num_k, request_k);
+  const uint32_t num_lines = group.num_k / values_per_word(kFormat);
+  NextCodes next_codes{.at = next,
+                       .panel_stride = args.matrix->layout.panel_code_bytes(),
+                       .lines_per_panel = num_lines,
+                       .lines_per_request = flow::ceil_div(num_lines, num_requests)};
   uint32_t row = 0;
-  for (uint32_t blocks = (args.num_rows + S::kMaxRows - 1) / S::kMaxRows; blocks > 0; --blocks) {
+  for (uint32_t blocks = num_blocks; blocks > 0; --blocks) {
     const uint32_t num_rows = (args.num_rows - row + blocks - 1) / blocks;
-    multiply_some_rows<S, kFormat, kPanels, S::kMaxRows>(args, group, row, num_rows);
+    multiply_some_rows<S, kFormat, kPanels, S::kMaxRows>(args, group, row, num_rows, next_codes);
     row += num_rows;
   }
 }
@@ -299,19 +338,21 @@ void expand_and_multiply_panels(const MultiplyArgs& args, uint32_t panel, uint32
     uint32_t* w = args.w + p * kExpandedStride<S>;
     const size_t offset = p * layout.panel_code_bytes();
     if (args.matrix->facts.nan_codes == NanCodes::some) {
-      expand_as<S, kFormat, NanCodes::some>(codes + offset, next + offset, num_k, w);
+      expand_as<S, kFormat, NanCodes::some>(codes + offset, num_k, w);
     } else {
-      expand_as<S, kFormat, NanCodes::none>(codes + offset, next + offset, num_k, w);
+      expand_as<S, kFormat, NanCodes::none>(codes + offset, num_k, w);
     }
   }
   const auto* scales = reinterpret_cast<const uint8_t*>(args.matrix->scales) + panel_idx * layout.panel_scale_bytes() +
                        (args.first_k + k) / layout.segment_k * layout.segment_scale_bytes();
-  multiply_group<S, kFormat, kPanels>(args, {.w = args.w,
-                                             .scales = scales,
-                                             .a = args.a + k / S::kStepK,
-                                             .a_scales = args.a_scales + k / kGroupK,
-                                             .totals = args.totals + size_t{panel} * kPanelCols,
-                                             .num_k = num_k});
+  multiply_group<S, kFormat, kPanels>(args,
+                                      {.w = args.w,
+                                       .scales = scales,
+                                       .a = args.a + k / S::kStepK,
+                                       .a_scales = args.a_scales + k / kGroupK,
+                                       .totals = args.totals + size_t{panel} * kPanelCols,
+                                       .num_k = num_k},
+                                      next);
 }
 
 template <class S, WeightFormat kFormat>
