@@ -107,7 +107,8 @@ typedef struct mm_layer_config {
   mm_router_weight_position router_weight;
   mm_activation_scale activation_scale;
   mm_backend backend;
-  /* Tuning: 0 = chosen by the plan. None of it changes one bit of the result. */
+  /* Tuning: 0 = chosen by the plan. None of it changes one bit of the result, except MM_ISA_AVX512_BF16 and
+     MM_ISA_AMX_BF16, whose last bits differ from the others'. */
   uint32_t threads_per_rank;
   uint32_t block_m;       /* 16, 32, 64, 128 or 256 pool rows per block */
   uint32_t gemm1_block_n; /* intermediate columns per tile; a multiple of 128 */

@@ -82,7 +82,8 @@ enum class Pin : uint8_t {
 std::string_view to_string(Pin pin);
 Result<Pin> parse_pin(std::string_view name);
 
-/// Zero means "choose for me". None of these changes one bit of the result.
+/// Zero means "choose for me". None of these changes one bit of the result, but for the instruction sets that Isa
+/// names.
 struct Tuning {
   /// 0: CPUs of the affinity mask, or the CPU quota rounded up where that is less, divided by the ranks; at least 1.
   uint32_t threads_per_rank = 0;

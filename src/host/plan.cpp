@@ -93,6 +93,11 @@ PlanInfo describe(const LayerConfig& config, Backend backend, const cpu::LayerRu
   return info;
 }
 
+/// Instruction sets that give the same bits have the same number.
+uint64_t order_of_additions(Isa isa) {
+  return isa == Isa::avx512_bf16 || isa == Isa::amx_bf16 ? static_cast<uint64_t>(isa) : 0;
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const LayerConfig& config, uint32_t num_ranks) {
@@ -145,6 +150,9 @@ std::vector<std::pair<std::string, uint64_t>> agreement(const Plan& plan) {
           {"activation scale", static_cast<uint64_t>(plan.rules.scale_rule)},
           {"router_weight", static_cast<uint64_t>(plan.rules.weight_rule)},
           {"threads_per_rank", plan.rules.num_workers},
+          {fmt::format("isa's order of additions (0: scalar, avx2 and avx512; {}: avx512_bf16; {}: amx_bf16)",
+                       order_of_additions(Isa::avx512_bf16), order_of_additions(Isa::amx_bf16)),
+           order_of_additions(plan.info.isa)},
           {"workspace_bytes", plan.rules.layout.num_bytes}};
 }
 

@@ -4,6 +4,7 @@
 
 #include "check/shapes.hpp"
 #include "host/group.hpp"
+#include "host/plan.hpp"
 #include "layer_fixture.hpp"
 #include "topology/topology.hpp"
 
@@ -76,6 +77,22 @@ TEST(Plan, TuningIsTakenAsGiven) {
   EXPECT_EQ(plan->experts_per_wave, 3U);
   EXPECT_EQ(plan->isa, Isa::scalar);
   EXPECT_EQ(plan->pin, Pin::core);
+}
+
+TEST(Plan, RanksMustAgreeOnTheOrderOfAdditions) {
+  LayerConfig config;
+  config.shape = {256, 512, 8, 2, 0};
+  config.max_tokens_per_rank = 16;
+  config.tuning.isa = Isa::scalar;
+  const auto scalar = internal::make_plan(config, 2);
+  ASSERT_TRUE(scalar.ok()) << scalar.status().to_string();
+  for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx_bf16}) {
+    config.tuning.isa = isa;
+    const auto plan = internal::make_plan(config, 2);
+    if (!plan) continue;  // not on this CPU
+    const bool adds_like_scalar = isa == Isa::avx2 || isa == Isa::avx512;
+    EXPECT_EQ(internal::agreement(*plan) == internal::agreement(*scalar), adds_like_scalar) << to_string(isa);
+  }
 }
 
 TEST(Plan, ThreadsFollowTheAffinityMask) {

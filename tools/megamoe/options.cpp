@@ -74,8 +74,8 @@ void add_tuning(Command& command, Tuning& tuning) {
               .value = "NAME",
               .help = "auto|scalar|avx2|avx512|avx512_bf16|amx_bf16: instruction set of the CPU kernels (default auto: "
                       "the widest); "
-                      "the first three give the same bits",
-              .group = "Tuning"},
+                      "the last two round in orders of their own",
+              .group = "Tuning (changes no bit of the result)"},
              tuning.isa, parse_isa);
   add_parsed(command,
              {.name = "--pin",
