@@ -256,7 +256,7 @@ TEST(BulkCopy, MulticastReachesEveryNamedBlock) {
     std::vector<uint32_t> values(256);
     for (uint32_t i = 0; i < 256; ++i) values[i] = i * 7;
     uint32_t* source = words_of(machine, 0, values);
-    uint32_t* results = words_of(machine, 0, std::vector<uint32_t>(4 * 256, 0));
+    uint32_t* results = words_of(machine, 0, std::vector<uint32_t>(size_t{4} * 256, 0));
     run_clean(machine, {.num_blocks = 4, .num_threads = 32, .num_cluster_blocks = 4, .shared_bytes = 4096}, [&] {
       auto* mbarrier = reinterpret_cast<uint64_t*>(simt::dynamic_shared());
       auto* tile = reinterpret_cast<uint32_t*>(simt::dynamic_shared() + 1024);
@@ -272,7 +272,7 @@ TEST(BulkCopy, MulticastReachesEveryNamedBlock) {
       if (simt::thread_idx() == 0) ptx::bulk_load_multicast(tile + quarter, source + quarter, 256, mbarrier, 0xF);
       ptx::mbarrier_wait<ptx::Scope::cluster>(mbarrier, 0);
       for (uint32_t i = simt::thread_idx(); i < 256; i += 32) {
-        simt::store(results + simt::block_idx() * 256 + i, simt::load(tile + i));
+        simt::store(results + size_t{simt::block_idx()} * 256 + i, simt::load(tile + i));
       }
       simt::cluster_arrive();
       simt::cluster_wait();
@@ -332,19 +332,19 @@ TEST(BulkCopy, PushesToANeighbourAndReducesIntoGlobalMemory) {
 TEST(BulkCopy, WaitGroupCountsFromTheLatest) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     Machine machine = make_machine({.seed = seed, .races = Races::find});
-    uint32_t* out = words_of(machine, 0, std::vector<uint32_t>(64 * 8, 0));
+    uint32_t* out = words_of(machine, 0, std::vector<uint32_t>(size_t{64} * 8, 0));
     run_clean(machine, {.num_threads = 32, .shared_bytes = 1024}, [&] {
       auto* stages = reinterpret_cast<uint32_t*>(simt::dynamic_shared());
       for (uint32_t round = 0; round < 8; ++round) {
         // Two stages: before the third round the first must have been read.
-        uint32_t* stage = stages + round % 2 * 64;
+        uint32_t* stage = stages + size_t{round % 2} * 64;
         if (simt::thread_idx() == 0) ptx::bulk_wait_group_read<1>();
         simt::syncwarp();
-        for (uint32_t i = 0; i < 2; ++i) simt::store(stage + simt::thread_idx() + 32 * i, round);
+        for (uint32_t i = 0; i < 2; ++i) simt::store(stage + simt::thread_idx() + size_t{32} * i, round);
         ptx::fence_proxy_async_shared();
         simt::syncwarp();
         if (simt::thread_idx() != 0) continue;
-        ptx::bulk_store(out + round * 64, stage, 256);
+        ptx::bulk_store(out + size_t{round} * 64, stage, 256);
         ptx::bulk_commit_group();
       }
       if (simt::thread_idx() == 0) ptx::bulk_wait_group<0>();

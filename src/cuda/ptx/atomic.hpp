@@ -46,6 +46,7 @@ namespace megamoe::ptx {
   asm volatile("red." order "." scope ".global." operation " [%0], %1;" ::"l"(address), constraint(value) : "memory")
 #endif
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses.
 // name(address, value) for one type: `operation` is the PTX text, `change` what the emulator computes from `old`.
 #if defined(__CUDACC__)
 #define MM_ATOM_BODY(type, operation, constraint, change)       \
@@ -55,7 +56,7 @@ namespace megamoe::ptx {
 #else
 #define MM_ATOM_BODY(type, operation, constraint, change) \
   return emu::atomic(                                     \
-      address, [&](type old) -> type { return change; }, kOrder, kScope, where);
+      address, [&]([[maybe_unused]] type old) -> type { return change; }, kOrder, kScope, where);
 #endif
 #define MM_DEFINE_ATOM(name, type, operation, constraint, change) \
   template <Order kOrder, Scope kScope>                           \
@@ -115,7 +116,7 @@ MM_DEVICE uint64_t atom_cas(uint64_t* address, uint64_t expected, uint64_t desir
 #define MM_RED_BODY(type, operation, constraint, change)                                       \
   static_assert(kOrder == Order::relaxed || kOrder == Order::release, "red acquires nothing"); \
   emu::atomic(                                                                                 \
-      address, [&](type old) -> type { return change; }, kOrder, kScope, where);
+      address, [&]([[maybe_unused]] type old) -> type { return change; }, kOrder, kScope, where);
 #endif
 #define MM_DEFINE_RED(name, type, operation, constraint, change) \
   template <Order kOrder, Scope kScope>                          \
@@ -130,6 +131,7 @@ MM_DEFINE_RED(red_or, uint32_t, "or.b32", "r", old | value)
 MM_DEFINE_RED(red_or, uint64_t, "or.b64", "l", old | value)
 #undef MM_DEFINE_RED
 #undef MM_RED_BODY
+// NOLINTEND(bugprone-macro-parentheses)
 
 #if defined(__CUDACC__)
 #undef MM_ATOM
