@@ -156,8 +156,8 @@ TEST_F(CpuQuota, WhatMakesNoSenseLimitsNothing) {
 TEST_F(CpuQuota, MalformedProcFilesAreSurvived) {
   make_v2("/job");
   write("sys/fs/cgroup/job/cpu.max", "300000 100000\n");
-  for (const std::string text :
-       {"", "0\n", "0:\n", "0::\n", "0::job\n", "::::\n", std::string("\0\0:\xff", 4).c_str()}) {
+  const std::string texts[] = {"", "0\n", "0:\n", "0::\n", "0::job\n", "::::\n", std::string("\0\0:\xff", 4)};
+  for (const std::string& text : texts) {
     write("proc/self/cgroup", text);
     EXPECT_EQ(quota(), std::nullopt) << text;
   }
