@@ -19,11 +19,12 @@ MM_HOST_DEVICE constexpr Rank pull_first_rank(Rank owner, uint32_t num_ranks) {
   return Rank{(num(owner) + 1U) % num_ranks};
 }
 
-/// REQUIRES place < sum of counts[0..num_ranks).
+/// REQUIRES place < sum of counts[0..num_ranks). `counts` is whatever has counts[r].
 ///
 /// Peels off whole rounds: with `active` ranks that have more than `depth` rows left, the next (smallest count - depth)
 /// rounds take one row of each; inside them the place is a division and a remainder.
-MM_HOST_DEVICE PullSource pull_source(const uint32_t* counts, uint32_t num_ranks, Rank first_rank, uint32_t place) {
+template <class Counts>
+MM_HOST_DEVICE PullSource pull_source(const Counts& counts, uint32_t num_ranks, Rank first_rank, uint32_t place) {
   uint32_t depth = 0;
   while (true) {
     uint32_t num_active = 0;

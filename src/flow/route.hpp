@@ -57,14 +57,21 @@ MM_HOST_DEVICE constexpr Choice slot_choice(Slot slot, const Dims& dims) {
 /// "No expert" in a router's ids.
 inline constexpr int64_t kNoExpert = -1;
 
-/// Calls visit(choice, expert) for every choice of one token that names an expert: its routed ids [top_k], then every
-/// shared expert.
-template <class Id, class Visit>
-MM_HOST_DEVICE void for_each_choice(const Id* ids, const Dims& dims, Visit&& visit) {
-  for (uint32_t k = 0; k < dims.top_k; ++k) {
-    if (static_cast<int64_t>(ids[k]) != kNoExpert) visit(Choice{k}, Expert{static_cast<uint32_t>(ids[k])});
+/// The expert that one choice of a token names, or kNoExpert: its routed ids [top_k], then every shared expert.
+/// `ids` is whatever has ids[k]; a shared choice does not look at it.
+template <class Ids>
+MM_HOST_DEVICE int64_t choice_expert(const Ids& ids, Choice choice, const Dims& dims) {
+  const uint32_t k = num(choice);
+  return k < dims.top_k ? static_cast<int64_t>(ids[k]) : int64_t{dims.num_experts} + k - dims.top_k;
+}
+
+/// Calls visit(choice, expert) for every choice of one token that names an expert.
+template <class Ids, class Visit>
+MM_HOST_DEVICE void for_each_choice(const Ids& ids, const Dims& dims, Visit&& visit) {
+  for (uint32_t k = 0; k < dims.num_choices(); ++k) {
+    const int64_t expert = choice_expert(ids, Choice{k}, dims);
+    if (expert != kNoExpert) visit(Choice{k}, Expert{static_cast<uint32_t>(expert)});
   }
-  for (uint32_t s = 0; s < dims.num_shared; ++s) visit(Choice{dims.top_k + s}, Expert{dims.num_experts + s});
 }
 
 }  // namespace megamoe::flow

@@ -1,0 +1,44 @@
+#pragma once
+
+// The communication half of the layer as two plain kernels, dispatch and combine, around whatever multiplies.
+// REQUIRES of both: all blocks of all ranks are resident at once, blocks are whole warps, SharedPlan::num_bytes of
+// dynamic shared memory. A kernel that a wait has stopped returns early; the fault record says why.
+
+#include "cuda/sm90/combine.hpp"
+#include "cuda/sm90/count.hpp"
+#include "cuda/sm90/pull.hpp"
+#include "cuda/sm90/stage_in.hpp"
+#include "cuda/sync/peer_barrier.hpp"
+#include "megamoe/megamoe.hpp"
+
+namespace megamoe::sm90 {
+
+MM_DEVICE Worker make_worker(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
+  return {arguments, SharedPlan::carve(simt::dynamic_shared(), arguments.dims), worker_idx, num_workers};
+}
+
+/// The barrier of all ranks, for the fault record a part of `stage`.
+MM_DEVICE sync::GoOn meet_ranks(const Worker& worker, Stage stage) {
+  return sync::peer_barrier(worker.waiter(static_cast<uint32_t>(stage)), worker.shared.verdict);
+}
+
+/// stage_in, count, prefix, scatter, exchange, pull. Block `worker_idx` of the rank's `num_workers`.
+MM_DEVICE void dispatch_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
+  const Worker worker = make_worker(arguments, worker_idx, num_workers);
+  stage_in(worker);
+  count(worker);
+  prefix(worker);
+  scatter(worker);
+  if (meet_ranks(worker, Stage::exchange)) pull(worker);
+}
+
+/// combine and reset between the barriers before and after them. `num_workers` need not be dispatch's.
+MM_DEVICE void combine_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
+  const Worker worker = make_worker(arguments, worker_idx, num_workers);
+  if (!meet_ranks(worker, Stage::combine)) return;
+  combine(worker);
+  reset(worker);
+  (void)meet_ranks(worker, Stage::reset);  // its failure stands in the fault record, like that of every wait
+}
+
+}  // namespace megamoe::sm90

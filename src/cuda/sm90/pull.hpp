@@ -1,0 +1,106 @@
+#pragma once
+
+// pull: the receiving half of dispatch. The owner copies rows from their home ranks into its pool, a warp a row, and
+// counts them in at their pool block.
+
+#include "cuda/sm90/worker.hpp"
+#include "flow/count.hpp"
+#include "flow/pull.hpp"
+
+namespace megamoe::sm90 {
+
+/// 16-byte loads that a lane has under way at once: over a link, bytes under way are bandwidth.
+inline constexpr uint32_t kLoadsInFlight = 4;
+
+/// One warp copies `num_bytes`, a multiple of 16, from a peer.
+MM_DEVICE void copy_row(uint8_t* to, const uint8_t* from, uint32_t num_bytes) {
+  const uint32_t num_vecs = num_bytes / 16U;
+  auto* to_vecs = reinterpret_cast<simt::Vec4*>(to);
+  const auto* from_vecs = reinterpret_cast<const simt::Vec4*>(from);
+  for (uint32_t begin = simt::lane_idx(); begin < num_vecs; begin += simt::kWarpLanes * kLoadsInFlight) {
+    simt::Vec4 vecs[kLoadsInFlight];
+    MM_UNROLL
+    for (uint32_t i = 0; i < kLoadsInFlight; ++i) {
+      const uint32_t v = begin + i * simt::kWarpLanes;
+      if (v < num_vecs) vecs[i] = simt::load(from_vecs + v);
+    }
+    MM_UNROLL
+    for (uint32_t i = 0; i < kLoadsInFlight; ++i) {
+      const uint32_t v = begin + i * simt::kWarpLanes;
+      if (v < num_vecs) simt::store(to_vecs + v, vecs[i]);
+    }
+  }
+}
+
+/// One warp pulls the row at `place` of `expert`'s run to pool row `row`.
+MM_DEVICE void pull_row(const Worker& worker, flow::LocalExpert expert, uint32_t place, flow::PoolRow row) {
+  const Arguments& arguments = worker.arguments;
+  const flow::Dims& dims = arguments.dims;
+  const flow::Workspace own = arguments.own();
+  const View<uint32_t> counts{worker.shared.recv_count + num(expert) * dims.num_ranks};
+  const flow::Rank first = flow::pull_first_rank(arguments.rank, dims.num_ranks);
+  const flow::PullSource from = flow::pull_source(counts, dims.num_ranks, first, place);
+  const uint64_t list = uint64_t{num(expert)} * dims.num_ranks + num(from.rank);
+  const uint32_t* slots = own.get<flow::Field::source_slot>() + list * dims.source_list_slots();
+  const flow::Slot slot{simt::load(slots + from.list_idx)};
+  const uint32_t token = num(flow::slot_token(slot, dims));
+  const uint32_t choice = num(flow::slot_choice(slot, dims));
+
+  const flow::Workspace there = arguments.peers().at(from.rank);
+  copy_row(own.row<flow::Field::pool_x>(num(row)), there.row<flow::Field::x>(token), dims.hidden);
+  const float* scales = there.row<flow::Field::x_scale>(token);
+  for (uint32_t g = simt::lane_idx(); g < dims.hidden_groups(); g += simt::kWarpLanes) {
+    simt::store(own.row<flow::Field::pool_x_scale>(num(row)) + g, simt::load(scales + g));
+  }
+  if (simt::lane_idx() != 0) return;
+  const bool is_routed = choice < dims.top_k;
+  const float weight = is_routed ? simt::load(there.row<flow::Field::topk_weight>(token) + choice) : 1.0F;
+  simt::store(own.get<flow::Field::pool_weight>() + num(row), weight);
+  const flow::RowSource source{token, static_cast<uint16_t>(num(from.rank)), static_cast<uint16_t>(choice)};
+  simt::store(own.get<flow::Field::source>() + num(row), source);
+}
+
+/// Copies what every row asks for to shared memory: rows per expert and source rank.
+MM_DEVICE void load_recv_counts(const Worker& worker) {
+  const flow::Dims& dims = worker.arguments.dims;
+  const uint32_t* counts = worker.arguments.own().get<flow::Field::recv_count>();
+  const uint32_t num_local = worker.arguments.placement().num_local(worker.arguments.rank);
+  for (uint32_t i = simt::thread_idx(); i < num_local * dims.num_ranks; i += simt::num_threads()) {
+    simt::store(worker.shared.recv_count + i, simt::load(counts + i));
+  }
+  simt::sync_threads();
+}
+
+/// REQUIRES the exchange barrier is behind: totals, counts, lists and staged rows of all ranks are final.
+MM_DEVICE void pull(const Worker& worker) {
+  const Arguments& arguments = worker.arguments;
+  const flow::Workspace own = arguments.own();
+  load_recv_counts(worker);
+
+  const uint32_t num_local = arguments.placement().num_local(arguments.rank);
+  const uint32_t num_warps = worker.num_rank_warps();
+  const uint64_t* totals = own.get<flow::Field::recv_total>();
+  uint32_t place = worker.rank_warp_idx();  // of this warp's next row in the run of the expert at hand, and beyond
+  uint32_t first_block = 0;
+  for (uint32_t e = 0; e < num_local; ++e) {
+    // The pool's map through a window of one expert: all of it would have to stand in memory.
+    const uint64_t total = ptx::ld_acquire<ptx::Scope::sys>(totals + e);  // consume(recv_total)
+    const uint32_t num_rows = flow::CountWord{total}.num_rows();
+    uint32_t blocks[2] = {first_block, first_block + flow::ceil_div(num_rows, arguments.dims.block_m)};
+    const flow::PoolMap pool{&num_rows, blocks, 1, arguments.dims.block_m};
+    for (; place < num_rows; place += num_warps) {
+      const flow::PoolBlock block = pool.block(flow::LocalExpert{0}, place / pool.block_m);
+      const flow::PoolRow row{num(pool.first_row(block)) + place % pool.block_m};
+      pull_row(worker, flow::LocalExpert{e}, place, row);
+      simt::syncwarp();
+      if (simt::lane_idx() == 0) {
+        uint32_t* arrived = own.get<flow::Field::arrived>() + num(block);
+        ptx::red_add<ptx::Order::release, ptx::Scope::gpu>(arrived, 1U);  // publish(arrived)
+      }
+    }
+    place -= num_rows;
+    first_block = blocks[1];
+  }
+}
+
+}  // namespace megamoe::sm90

@@ -1,0 +1,83 @@
+#include "flow_case.hpp"
+
+namespace megamoe::sm90::testing {
+namespace {
+
+flow::Dims dims_of(uint32_t num_ranks, uint32_t hidden, uint32_t num_experts, uint32_t top_k, uint32_t max_tokens) {
+  return {.num_ranks = num_ranks,
+          .hidden = hidden,
+          .intermediate = 128,
+          .num_experts = num_experts,
+          .top_k = top_k,
+          .max_tokens = max_tokens,
+          .block_m = 8,
+          .gemm1_block_n = 128,
+          .gemm2_block_n = 16,
+          .experts_per_wave = 1};
+}
+
+flow::Dims with_shared(flow::Dims dims, uint32_t num_shared) {
+  dims.num_shared = num_shared;
+  return dims;
+}
+
+}  // namespace
+
+std::vector<FlowCase> flow_cases() {
+  return {
+      {.name = "one_rank", .dims = dims_of(1, 48, 4, 2, 12), .num_tokens = {{12}, {1}, {5}}, .num_seeds = 30},
+      {.name = "one_rank_wide_rows",
+       .dims = dims_of(1, 256, 3, 2, 6),
+       .row_format = RowFormat::fp8_fp32_scales,
+       .num_blocks = 3,
+       .num_threads = 96,
+       .num_tokens = {{6}, {3}},
+       .num_seeds = 20},
+      {.name = "short_last_scale_group",
+       .dims = dims_of(2, 144, 4, 2, 6),
+       .scale_rule = flow::ScaleRule::power_of_two,
+       .num_tokens = {{6, 5}, {2, 6}},
+       .num_seeds = 20},
+      {.name = "uneven_experts",
+       .dims = dims_of(3, 32, 7, 3, 8),
+       .row_format = RowFormat::fp8_e8m0_scales,
+       .id_format = IdFormat::int32,
+       .num_tokens = {{8, 3, 5}, {1, 8, 0}},
+       .num_seeds = 24},
+      {.name = "masked_ids",
+       .dims = dims_of(2, 32, 6, 4, 10),
+       .routing = Routing::masked,
+       .weight_rule = flow::RouterWeightRule::at_combine,
+       .num_tokens = {{10, 7}, {3, 10}},
+       .num_seeds = 24},
+      {.name = "skewed_over_four_ranks",
+       .dims = dims_of(4, 32, 8, 2, 10),
+       .routing = Routing::skewed,
+       .row_format = RowFormat::fp8_fp32_scales,
+       .num_tokens = {{10, 9, 1, 6}, {2, 10, 10, 0}},
+       .num_seeds = 20},
+      {.name = "one_expert_takes_all",
+       .dims = dims_of(3, 16, 4, 2, 9),
+       .routing = Routing::one_expert,
+       .num_tokens = {{9, 9, 9}, {1, 0, 2}},
+       .num_seeds = 20},
+      {.name = "shared_experts",
+       .dims = with_shared(dims_of(2, 32, 4, 2, 8), 2),
+       .weight_rule = flow::RouterWeightRule::at_combine,
+       .num_tokens = {{8, 5}, {0, 3}},
+       .num_seeds = 20},
+      {.name = "no_tokens_anywhere", .dims = dims_of(2, 32, 4, 2, 8), .num_tokens = {{0, 0}, {4, 0}, {0, 0}}},
+      {.name = "fewer_experts_than_ranks",
+       .dims = dims_of(4, 16, 3, 1, 6),
+       .num_blocks = 1,
+       .num_threads = 128,
+       .num_tokens = {{6, 2, 0, 6}}},
+      {.name = "eight_ranks",
+       .dims = dims_of(8, 16, 16, 2, 4),
+       .id_format = IdFormat::int32,
+       .num_tokens = {{4, 3, 4, 0, 1, 4, 2, 4}, {1, 1, 0, 4, 0, 0, 1, 1}},
+       .num_seeds = 12},
+  };
+}
+
+}  // namespace megamoe::sm90::testing
