@@ -57,6 +57,7 @@ void expand_scaled(const uint8_t* codes, const uint8_t* scales, uint32_t num_k, 
     const __m512i exponents = _mm512_or_si512(low_half, _mm512_slli_epi32(low_half, 16));
     const uint32_t end = flow::min_of(k + kMxfp4Group, num_k);
     for (uint32_t word_k = k; word_k < end; word_k += 8, codes += kPanelWordBytes, w += 4 * kPanelCols) {
+      __builtin_prefetch(codes + kPrefetchBytes);
       const __m512i words = _mm512_loadu_si512(codes);
       S::store(scaled(S::of_e2m1(words), exponents), w);
       S::store(scaled(S::of_e2m1(_mm512_srli_epi16(words, 8)), exponents), w + kPanelCols);
@@ -72,15 +73,12 @@ const uint32_t* weight_tiles(const MultiplyArgs& args, const PanelGroup& group, 
   if constexpr (kFormat == WeightFormat::bf16) {
     if (num_k % kTileK == 0) return reinterpret_cast<const uint32_t*>(group.codes);
   }
-  for (uint32_t word = 0; word < num_k / values_per_word(kFormat); ++word) {
-    __builtin_prefetch(group.codes + kPrefetchBytes + word * kPanelWordBytes);
-  }
   if constexpr (kFormat == WeightFormat::mxfp4) {
     expand_scaled(group.codes, group.scales, num_k, w);
   } else if (kFormat == WeightFormat::fp8_block && args.matrix->facts.nan_codes == NanCodes::some) {
-    expand_as<Bf16Pairs, kFormat, NanCodes::some>(group.codes, num_k, w);
+    expand_as<Bf16Pairs, kFormat, NanCodes::some, kPrefetchBytes>(group.codes, num_k, w);
   } else {
-    expand_as<Bf16Pairs, kFormat, NanCodes::none>(group.codes, num_k, w);
+    expand_as<Bf16Pairs, kFormat, NanCodes::none, kPrefetchBytes>(group.codes, num_k, w);
   }
   for (uint32_t word = num_k / 2 * kPanelCols; word % kTileWords != 0; word += kPanelCols) {
     _mm512_storeu_si512(w + word, _mm512_setzero_si512());

@@ -27,12 +27,14 @@ MM_ALWAYS_INLINE void expand_part(typename S::Words part, uint32_t* w) {
   }
 }
 
-template <class S, WeightFormat kFormat, NanCodes kNans>
+/// Asks for the codes kAheadBytes further on, if not 0.
+template <class S, WeightFormat kFormat, NanCodes kNans, uint32_t kAheadBytes = 0>
 void expand_as(const uint8_t* codes, uint32_t num_k, uint32_t* w) {
   using V = typename S::Vec;
   constexpr uint32_t kPerWord = values_per_word(kFormat);
   constexpr uint32_t kPartSteps = values_per_part(kFormat) / S::kStepK;
   for (uint32_t k = 0; k < num_k; k += kPerWord, codes += kPanelWordBytes) {
+    if constexpr (kAheadBytes > 0) __builtin_prefetch(codes + kAheadBytes);
     uint32_t* steps = w + k / S::kStepK * kPanelCols;
     for (uint32_t col = 0; col < kPanelCols; col += V::kLanes) {
       const auto words = V::load_words(codes + 4 * col);
