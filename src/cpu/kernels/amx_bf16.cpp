@@ -93,6 +93,20 @@ struct TileSums {
   alignas(64) float of[4][kTileWords];
 };
 
+MM_ALWAYS_INLINE void zero_sums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+}
+
+MM_ALWAYS_INLINE void store_sums(TileSums& sums) {
+  _tile_stored(0, sums.of[0], kTileRowBytes);
+  _tile_stored(1, sums.of[1], kTileRowBytes);
+  _tile_stored(2, sums.of[2], kTileRowBytes);
+  _tile_stored(3, sums.of[3], kTileRowBytes);
+}
+
 /// Columns [begin, end) of K of one group, for tiles of rows at `a`.
 struct Operands {
   const uint32_t* a = nullptr;  // [rows, a_stride] words, of the first row and the group's first column
@@ -106,10 +120,7 @@ struct Operands {
 /// Two tiles of rows by two panels: sums 0 and 1 are the first rows', 2 and 3 the second's.
 void multiply_two_by_two(const Operands& x, TileSums& sums) {
   const auto* second = x.a + x.second_rows * x.a_row_bytes / sizeof(uint32_t);
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
+  zero_sums();
   for (uint32_t k = x.begin; k < x.end; k += kTileK) {
     const uint32_t tile = k / kTileK * kTileWords;
     _tile_loadd(4, x.a + k / 2, x.a_row_bytes);
@@ -121,18 +132,12 @@ void multiply_two_by_two(const Operands& x, TileSums& sums) {
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
   }
-  _tile_stored(0, sums.of[0], kTileRowBytes);
-  _tile_stored(1, sums.of[1], kTileRowBytes);
-  _tile_stored(2, sums.of[2], kTileRowBytes);
-  _tile_stored(3, sums.of[3], kTileRowBytes);
+  store_sums(sums);
 }
 
 /// One tile of rows by four panels, one sum each.
 void multiply_one_by_four(const Operands& x, TileSums& sums) {
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
+  zero_sums();
   for (uint32_t k = x.begin; k < x.end; k += kTileK) {
     const uint32_t tile = k / kTileK * kTileWords;
     _tile_loadd(4, x.a + k / 2, x.a_row_bytes);
@@ -145,10 +150,7 @@ void multiply_one_by_four(const Operands& x, TileSums& sums) {
     _tile_dpbf16ps(2, 4, 6);
     _tile_dpbf16ps(3, 4, 7);
   }
-  _tile_stored(0, sums.of[0], kTileRowBytes);
-  _tile_stored(1, sums.of[1], kTileRowBytes);
-  _tile_stored(2, sums.of[2], kTileRowBytes);
-  _tile_stored(3, sums.of[3], kTileRowBytes);
+  store_sums(sums);
 }
 
 void multiply_one_by_one(const Operands& x, TileSums& sums) {
@@ -201,7 +203,7 @@ void multiply_group(const MultiplyArgs& args, uint32_t panel, uint32_t k) {
   }
   constexpr uint32_t kRowTiles = kPanels == kPanelsByTwo ? 2 : 1;
   const uint32_t tile_rows = flow::min_of(kTileRows, args.num_rows);
-  const uint32_t num_tiles = (args.num_rows + tile_rows - 1) / tile_rows;
+  const uint32_t num_tiles = flow::ceil_div(args.num_rows, tile_rows);
   TileSums sums;
   for (uint32_t tile = 0; tile < num_tiles; tile += kRowTiles) {
     RowRange ranges[kRowTiles];
@@ -268,10 +270,7 @@ constexpr uint32_t kFlopsPerTile = 2 * kTileRows * kPanelCols * kTileK;
 /// Four sums of zero products: as many as multiply has, more than the latency of one takes.
 float run_tile_steps(uint64_t num_steps) {
   configure_tiles(kTileRows);
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
+  zero_sums();
   _tile_zero(4);
   _tile_zero(6);
   for (uint64_t step = 0; step < num_steps; ++step) {

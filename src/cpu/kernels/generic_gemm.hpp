@@ -306,7 +306,7 @@ void multiply_some_rows(const MultiplyArgs& args, const ExpandedGroup& group, ui
 /// Rows are shared out evenly: 16 rows over blocks of at most 6 go as 6, 5, 5, since a short block waits for its FMAs.
 template <class S, WeightFormat kFormat, uint32_t kPanels>
 void multiply_group(const MultiplyArgs& args, const ExpandedGroup& group, const uint8_t* next) {
-  const uint32_t num_blocks = (args.num_rows + S::kMaxRows - 1) / S::kMaxRows;
+  const uint32_t num_blocks = flow::ceil_div(args.num_rows, S::kMaxRows);
   const uint32_t request_k = flow::min_of(args.matrix->layout.segment_k, kRequestSteps * S::kStepK);
   const uint32_t num_requests = num_blocks * flow::ceil_div(group.num_k, request_k);
   const uint32_t num_lines = group.num_k / values_per_word(kFormat);
