@@ -3,10 +3,11 @@
 #include "topology/cpu_quota.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <string>
+
+#include "temp_folder.hpp"
 
 namespace megamoe::topology {
 namespace {
@@ -15,12 +16,6 @@ namespace fs = std::filesystem;
 
 class CpuQuota : public testing::Test {
  protected:
-  CpuQuota() {
-    std::string pattern = (fs::temp_directory_path() / "megamoe-quota-XXXXXX").string();
-    root_ = mkdtemp(pattern.data());
-  }
-  ~CpuQuota() override { fs::remove_all(root_); }
-
   void write(const std::string& path, const std::string& text) {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
@@ -52,7 +47,8 @@ class CpuQuota : public testing::Test {
 
   std::optional<double> quota() const { return cpu_quota(root_); }
 
-  fs::path root_;
+  TempFolder folder_;
+  fs::path root_ = folder_.path();
 };
 
 TEST_F(CpuQuota, NoFilesMeanNoLimit) { EXPECT_EQ(quota(), std::nullopt); }
