@@ -14,10 +14,11 @@ namespace {
 
 /// The rows that a tile multiplies: e4m3 codes with one scale per row and K group.
 struct TileRows {
-  const uint8_t* codes = nullptr;  // [num_rows, num_k]
+  const uint8_t* codes = nullptr;  // [num_rows, row_stride], num_k of them valid in each row
   const float* scales = nullptr;   // [num_rows, num_groups]
   uint32_t num_rows = 0;
   uint32_t num_k = 0;
+  uint32_t row_stride = 0;
 };
 
 /// Panels [first, first + count) of a packed matrix go to columns [0, 16 * count) of the totals.
@@ -49,7 +50,7 @@ void multiply_tile(const Worker& worker, const PackedMatrix& matrix, uint32_t fi
     args.num_k = flow::min_of(step_k, rows.num_k - k);
     args.a_scales = rows.scales + k / kGroupK;
     for (uint32_t m = 0; m < rows.num_rows; ++m) {
-      kernels.prepare_row(matrix.layout.format, rows.codes + size_t{m} * rows.num_k + k, args.num_k,
+      kernels.prepare_row(matrix.layout.format, rows.codes + size_t{m} * rows.row_stride + k, args.num_k,
                           scratch.a + size_t{m} * a_stride);
     }
     kernels.multiply(args);
@@ -109,9 +110,9 @@ GoOn run_gemm1(Worker& worker, const Tile& tile) {
   const uint32_t num_cols = flow::min_of(dims.gemm1_block_n, dims.intermediate - first_col);
   const uint32_t num_panels = 2U * flow::ceil_div(num_cols, kPanelCols);
   const uint64_t first_row = uint64_t{block} * dims.block_m;
-  multiply_tile(
-      worker, expert.gemm1, 2U * (first_col / kPanelCols), num_panels,
-      {own.row<Field::pool_x>(first_row), own.row<Field::pool_x_scale>(first_row), tile.num_rows, dims.hidden});
+  multiply_tile(worker, expert.gemm1, 2U * (first_col / kPanelCols), num_panels,
+                {own.row<Field::pool_x>(first_row), own.row<Field::pool_x_scale>(first_row), tile.num_rows, dims.hidden,
+                 dims.padded_hidden()});
   activate_tile(worker, tile, expert, first_col, num_cols, num_panels * kPanelCols);
   fetch_or_release(&own.get<Field::done_mask>()[block], uint64_t{1} << tile.n_block);  // publish(done_mask)
   return true;
@@ -148,9 +149,9 @@ GoOn run_gemm2(Worker& worker, const Tile& tile) {
   const uint32_t num_cols = flow::min_of(dims.gemm2_block_n, dims.hidden - first_col);
   const uint32_t num_panels = flow::ceil_div(num_cols, kPanelCols);
   const uint64_t first_row = uint64_t{block} * dims.block_m;
-  multiply_tile(
-      worker, expert.gemm2, first_col / kPanelCols, num_panels,
-      {own.row<Field::act>(first_row), own.row<Field::act_scale>(first_row), tile.num_rows, dims.intermediate});
+  multiply_tile(worker, expert.gemm2, first_col / kPanelCols, num_panels,
+                {own.row<Field::act>(first_row), own.row<Field::act_scale>(first_row), tile.num_rows, dims.intermediate,
+                 dims.padded_intermediate()});
   push_partials(worker, tile, expert, first_col, num_cols, num_panels * kPanelCols);
   return true;
 }

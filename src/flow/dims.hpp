@@ -34,6 +34,9 @@ struct Dims {
   MM_HOST_DEVICE constexpr uint32_t num_local_max() const { return num_shared + ceil_div(num_experts, num_ranks); }
   MM_HOST_DEVICE constexpr uint32_t hidden_groups() const { return ceil_div(hidden, kScaleGroup); }
   MM_HOST_DEVICE constexpr uint32_t intermediate_groups() const { return ceil_div(intermediate, kScaleGroup); }
+  /// Columns of rows that matrix products read: whole scale groups.
+  MM_HOST_DEVICE constexpr uint32_t padded_hidden() const { return hidden_groups() * kScaleGroup; }
+  MM_HOST_DEVICE constexpr uint32_t padded_intermediate() const { return intermediate_groups() * kScaleGroup; }
   MM_HOST_DEVICE constexpr uint32_t gemm1_n_blocks() const { return ceil_div(intermediate, gemm1_block_n); }
   MM_HOST_DEVICE constexpr uint32_t gemm2_n_blocks() const { return ceil_div(hidden, gemm2_block_n); }
   /// Slots that one source rank can send to one expert: a token may name the same expert in all its choices.

@@ -51,11 +51,11 @@ struct CallVerdict {
   X(x, uint8_t, (d.max_tokens, d.hidden), "stage_in", "pull of any rank", "input rows, e4m3")                        \
   X(x_scale, float, (d.max_tokens, d.hidden_groups()), "stage_in", "pull of any rank", "their scales")               \
   X(topk_weight, float, (d.max_tokens, d.top_k), "stage_in", "pull of any rank, combine", "router weights")          \
-  X(pool_x, uint8_t, (d.num_pool_rows(), d.hidden), "pull", "gemm1", "received rows, e4m3")                          \
+  X(pool_x, uint8_t, (d.num_pool_rows(), d.padded_hidden()), "pull", "gemm1", "received rows, e4m3")                 \
   X(pool_x_scale, float, (d.num_pool_rows(), d.hidden_groups()), "pull", "gemm1", "their scales")                    \
   X(pool_weight, float, (d.num_pool_rows()), "pull", "gemm1, gemm2", "their router weights")                         \
   X(source, RowSource, (d.num_pool_rows()), "pull", "gemm2", "rank, token and choice each row came from")            \
-  X(act, uint8_t, (d.num_pool_rows(), d.intermediate), "gemm1", "gemm2", "activated intermediate, e4m3")             \
+  X(act, uint8_t, (d.num_pool_rows(), d.padded_intermediate()), "gemm1", "gemm2", "activated intermediate, e4m3")    \
   X(act_scale, float, (d.num_pool_rows(), d.intermediate_groups()), "gemm1", "gemm2", "its scales")                  \
   X(partial, uint16_t, (d.num_choices(), d.max_tokens, d.hidden), "gemm2 of any rank", "combine",                    \
     "weighted expert results that came home, BF16")

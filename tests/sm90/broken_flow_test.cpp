@@ -103,8 +103,11 @@ MM_DEVICE void read_pool(const Worker& worker, const flow::PoolMap& pool) {
     }
     if (!sync::share_verdict(go_on, worker.shared.verdict)) return;
     const size_t first_row = num(pool.first_row(flow::PoolBlock{b}));
-    for (uint32_t i = simt::thread_idx(); i < num_rows * dims.hidden; i += simt::num_threads()) {
-      (void)simt::load(own.get<Field::pool_x>() + first_row * dims.hidden + i);
+    const uint8_t* tile = own.row<Field::pool_x>(first_row);
+    const uint32_t num_pieces = dims.padded_hidden() / kPieceBytes;
+    for (uint32_t i = simt::thread_idx(); i < num_rows * num_pieces; i += simt::num_threads()) {
+      const uint32_t offset = tile_offset(dims.block_m, i / num_pieces, i % num_pieces);
+      (void)simt::load(reinterpret_cast<const simt::Vec4*>(tile + offset));
     }
     for (uint32_t i = simt::thread_idx(); i < num_rows; i += simt::num_threads()) {
       (void)simt::load(own.get<Field::pool_weight>() + first_row + i);

@@ -40,6 +40,26 @@ std::vector<uint32_t> rows_by_source(const flow::Workspace& workspace, uint32_t 
   return rows;
 }
 
+/// A row of the kernels' pool, out of its block's tile: the codes, and zeros up to whole chunks.
+std::vector<uint8_t> tiled_row(const flow::Workspace& workspace, const flow::Dims& dims, uint32_t row) {
+  const uint32_t row_in_block = row % dims.block_m;
+  const uint8_t* tile = workspace.row<Field::pool_x>(row - row_in_block);
+  std::vector<uint8_t> codes;
+  for (uint32_t piece = 0; piece < dims.padded_hidden() / kPieceBytes; ++piece) {
+    const uint8_t* from = tile + tile_offset(dims.block_m, row_in_block, piece);
+    codes.insert(codes.end(), from, from + kPieceBytes);
+  }
+  return codes;
+}
+
+/// The same row as the CPU backend has it: plain.
+std::vector<uint8_t> plain_row(const flow::Workspace& workspace, const flow::Dims& dims, uint32_t row) {
+  const uint8_t* from = workspace.row<Field::pool_x>(row);
+  std::vector<uint8_t> codes(from, from + dims.hidden);
+  codes.resize(dims.padded_hidden());
+  return codes;
+}
+
 }  // namespace
 
 void expect_same_lists(const FlowCase& layer, const EmulatedFlow& kernels, const CpuFlow& cpu,
@@ -77,13 +97,13 @@ void expect_same_pool(const FlowCase& layer, const EmulatedFlow& kernels, const 
     const std::vector<uint32_t> got_rows = rows_by_source(got, first_row, pool.rows[e]);
     const std::vector<uint32_t> wanted_rows = rows_by_source(wanted, first_row, pool.rows[e]);
     for (uint32_t i = 0; i < pool.rows[e]; ++i) {
-      const size_t a = got_rows[i];
-      const size_t b = wanted_rows[i];
+      const uint32_t a = got_rows[i];
+      const uint32_t b = wanted_rows[i];
       expect_same<Field::source>(got, wanted, a, b, 1);
       expect_same<Field::pool_weight>(got, wanted, a, b, 1);
-      expect_same<Field::pool_x>(got, wanted, a * dims.hidden, b * dims.hidden, dims.hidden);
-      expect_same<Field::pool_x_scale>(got, wanted, a * dims.hidden_groups(), b * dims.hidden_groups(),
-                                       dims.hidden_groups());
+      EXPECT_EQ(tiled_row(got, dims, a), plain_row(wanted, dims, b));
+      const uint32_t num_groups = dims.hidden_groups();
+      expect_same<Field::pool_x_scale>(got, wanted, size_t{a} * num_groups, size_t{b} * num_groups, num_groups);
     }
   }
 }

@@ -3,6 +3,8 @@
 // pull: the receiving half of dispatch. The owner copies rows from their home ranks into its pool, a warp a row, and
 // counts them in at their pool block.
 
+#include "cuda/ptx/fence.hpp"
+#include "cuda/sm90/tile_layout.hpp"
 #include "cuda/sm90/worker.hpp"
 #include "flow/count.hpp"
 #include "flow/pull.hpp"
@@ -12,24 +14,27 @@ namespace megamoe::sm90 {
 /// 16-byte loads that a lane has under way at once: over a link, bytes under way are bandwidth.
 inline constexpr uint32_t kLoadsInFlight = 4;
 
-/// One warp copies `num_bytes`, a multiple of 16, from a peer.
-MM_DEVICE void copy_row(uint8_t* to, const uint8_t* from, uint32_t num_bytes) {
-  const uint32_t num_vecs = num_bytes / 16U;
-  auto* to_vecs = reinterpret_cast<simt::Vec4*>(to);
-  const auto* from_vecs = reinterpret_cast<const simt::Vec4*>(from);
-  for (uint32_t begin = simt::lane_idx(); begin < num_vecs; begin += simt::kWarpLanes * kLoadsInFlight) {
-    simt::Vec4 vecs[kLoadsInFlight];
+/// One warp copies a row of `num_cols` codes, a multiple of 16, from a peer to row `row` of a tile of `num_rows` rows.
+/// The rest of the last chunk becomes zeros: gemm1 multiplies whole chunks.
+MM_DEVICE void copy_row(uint8_t* tile, uint32_t num_rows, uint32_t row, const uint8_t* from, uint32_t num_cols) {
+  const uint32_t num_valid = num_cols / kPieceBytes;
+  const uint32_t num_pieces = flow::ceil_div(num_cols, kChunkCols) * kChunkPieces;
+  const auto* from_pieces = reinterpret_cast<const simt::Vec4*>(from);
+  for (uint32_t begin = simt::lane_idx(); begin < num_pieces; begin += simt::kWarpLanes * kLoadsInFlight) {
+    simt::Vec4 pieces[kLoadsInFlight] = {};
     MM_UNROLL
     for (uint32_t i = 0; i < kLoadsInFlight; ++i) {
-      const uint32_t v = begin + i * simt::kWarpLanes;
-      if (v < num_vecs) vecs[i] = simt::load(from_vecs + v);
+      const uint32_t p = begin + i * simt::kWarpLanes;
+      if (p < num_valid) pieces[i] = simt::load(from_pieces + p);
     }
     MM_UNROLL
     for (uint32_t i = 0; i < kLoadsInFlight; ++i) {
-      const uint32_t v = begin + i * simt::kWarpLanes;
-      if (v < num_vecs) simt::store(to_vecs + v, vecs[i]);
+      const uint32_t p = begin + i * simt::kWarpLanes;
+      if (p < num_pieces) simt::store(reinterpret_cast<simt::Vec4*>(tile + tile_offset(num_rows, row, p)), pieces[i]);
     }
   }
+  // Bulk copies read the tile: through the async proxy.
+  ptx::fence_proxy_async_global();
 }
 
 /// One warp pulls the row at `place` of `expert`'s run to pool row `row`.
@@ -47,7 +52,9 @@ MM_DEVICE void pull_row(const Worker& worker, flow::LocalExpert expert, uint32_t
   const uint32_t choice = num(flow::slot_choice(slot, dims));
 
   const flow::Workspace there = arguments.peers().at(from.rank);
-  copy_row(own.row<flow::Field::pool_x>(num(row)), there.row<flow::Field::x>(token), dims.hidden);
+  const uint32_t row_in_block = num(row) % dims.block_m;
+  copy_row(own.row<flow::Field::pool_x>(num(row) - row_in_block), dims.block_m, row_in_block,
+           there.row<flow::Field::x>(token), dims.hidden);
   const float* scales = there.row<flow::Field::x_scale>(token);
   for (uint32_t g = simt::lane_idx(); g < dims.hidden_groups(); g += simt::kWarpLanes) {
     simt::store(own.row<flow::Field::pool_x_scale>(num(row)) + g, simt::load(scales + g));
