@@ -10,8 +10,13 @@ add_library(mm_options INTERFACE)
 # -Wrestrict of GCC 12 fires on "text" + std::string in optimised code, where nothing overlaps.
 target_compile_options(mm_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
 # Results must not depend on the compiler's taste: no contraction, no reassociation.
-target_compile_options(mm_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -ffp-contract=off
-                                            $<$<BOOL:${MM_WERROR}>:-Werror>)
+set(MM_CXX_OPTIONS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -ffp-contract=off
+                   $<$<BOOL:${MM_WERROR}>:-Werror>)
+target_compile_options(mm_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:${MM_CXX_OPTIONS}>)
+# nvcc: device code without contraction too; what ptxas spills or serialises fails the build.
+target_compile_options(mm_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra -Xptxas=--warn-on-spills,--warn-on-local-memory-usage
+  $<$<BOOL:${MM_WERROR}>:-Werror=all-warnings>>)
 target_include_directories(mm_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                 $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
 if(MM_SANITIZE)

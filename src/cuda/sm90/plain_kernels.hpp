@@ -17,6 +17,15 @@ MM_DEVICE Worker make_worker(const Arguments& arguments, uint32_t worker_idx, ui
   return {arguments, SharedPlan::carve(simt::dynamic_shared(), arguments.dims), worker_idx, num_workers};
 }
 
+/// Whose block this is in a grid that holds the blocks of several ranks, rank by rank.
+struct VirtualRank {
+  uint32_t idx = 0;  ///< among the grid's ranks
+  uint32_t worker_idx = 0;
+};
+MM_DEVICE VirtualRank virtual_rank(uint32_t blocks_per_rank) {
+  return {simt::block_idx() / blocks_per_rank, simt::block_idx() % blocks_per_rank};
+}
+
 /// The barrier of all ranks, for the fault record a part of `stage`.
 MM_DEVICE sync::GoOn meet_ranks(const Worker& worker, Stage stage) {
   return sync::peer_barrier(worker.waiter(static_cast<uint32_t>(stage)), worker.shared.verdict);

@@ -1,0 +1,22 @@
+# MM_HAVE_CUDA: nvcc is wanted, was found and works. The toolkit's version and the GPU at hand do not matter here: kernels
+# are built for sm_90a only.
+set(MM_HAVE_CUDA OFF)
+if(MM_WITH_CUDA)
+  find_program(MM_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  if(MM_NVCC)
+    set(CMAKE_CUDA_COMPILER ${MM_NVCC})
+    set(CMAKE_CUDA_ARCHITECTURES 90a-real)
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+    enable_language(CUDA)
+    # CMake 3.25 does not know that nvcc 12 and later take it.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA_STANDARD 20)
+    find_package(CUDAToolkit REQUIRED)
+    set(MM_HAVE_CUDA ON)
+  elseif(MM_REQUIRE_CUDA)
+    message(FATAL_ERROR "nvcc must be found for this preset; install the CUDA toolkit or set CUDA_HOME")
+  else()
+    message(STATUS "nvcc was not found: the Hopper kernels will not be built")
+  endif()
+endif()

@@ -1,0 +1,26 @@
+#pragma once
+
+// What nvcc compiles for the launcher: grid functions, by rank count. Each takes RankArguments<kNumRanks> and the
+// number of blocks per rank; a grid holds the blocks of its ranks, rank by rank.
+
+#include <cstdint>
+
+#include "cuda/sm90/arguments.hpp"
+
+namespace megamoe::sm90 {
+
+/// Ranks that one grid can hold: their arguments travel by value, as kernel parameters.
+inline constexpr uint32_t kMaxVirtualRanks = 8;
+
+template <uint32_t kNumRanks>
+struct RankArguments {
+  Arguments ranks[kNumRanks];
+};
+
+// kNumRanks: 1 or kMaxVirtualRanks.
+template <uint32_t kNumRanks>
+const void* dispatch_grid_function();
+template <uint32_t kNumRanks>
+const void* combine_grid_function();
+
+}  // namespace megamoe::sm90

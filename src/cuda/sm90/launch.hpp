@@ -1,0 +1,31 @@
+#pragma once
+
+// Launching the kernels: every rank that lives on a device gets its own blocks of one cooperative grid.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "cuda/sm90/grids.hpp"
+#include "megamoe/status.hpp"
+
+namespace megamoe::sm90 {
+
+enum class Kernel : uint32_t { dispatch, combine };
+std::string_view to_string(Kernel kernel);
+
+struct LaunchShape {
+  uint32_t blocks_per_rank = 1;
+  uint32_t threads_per_block = 1024;  ///< whole warps
+};
+
+/// Blocks of `kernel` that can be resident at once on the current device.
+Result<uint32_t> max_resident_blocks(Kernel kernel, const flow::Dims& dims, uint32_t threads_per_block);
+
+/// Launches `kernel` for `ranks`, all of the current device, as one grid whose blocks are all resident: they wait for
+/// each other. Errors: more than kMaxVirtualRanks ranks; a grid that cannot be resident (says what would fit).
+Status launch(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream);
+
+}  // namespace megamoe::sm90
