@@ -9,9 +9,7 @@
 
 #include "cpu/kernels/kernels.hpp"
 #include "cpu/scratch.hpp"
-#include "flow/combine.hpp"
-#include "flow/route.hpp"
-#include "flow/workspace.hpp"
+#include "host/layer_rules.hpp"
 #include "megamoe/megamoe.hpp"
 
 namespace megamoe::cpu {
@@ -27,18 +25,10 @@ struct PackedExpert {
   const float* down_bias = nullptr;  // [H] or null
 };
 
-/// What all ranks and calls of a layer share. Fixed at creation.
-struct LayerRules {
-  flow::Dims dims;
-  flow::WorkspaceLayout layout;
-  flow::Placement placement;
-  flow::ActivationRule activation;
-  flow::ScaleRule scale_rule = flow::ScaleRule::fp32;
-  flow::RouterWeightRule weight_rule = flow::RouterWeightRule::before_gemm2;
+/// The layer's rules, and the CPU's own.
+struct LayerRules : megamoe::LayerRules {
   const Kernels* kernels = nullptr;
   uint32_t num_workers = 1;  ///< per rank
-  std::chrono::milliseconds timeout{};
-  std::chrono::milliseconds start_timeout{};
 };
 
 /// One rank of this process.

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+
+#include "megamoe/megamoe.hpp"
 
 namespace megamoe::internal {
 namespace {
@@ -30,21 +31,22 @@ std::string value_words(const T& value) {
 }
 
 template <Field field>
-std::string first_values(const flow::Workspace& workspace, uint64_t num_elements) {
+std::string first_values(const ReadWorkspace& read, uint64_t offset, uint64_t num_elements) {
+  using Element = flow::Workspace::Element<field>;
   std::string text;
   for (uint64_t i = 0; i < std::min(num_elements, kDumpedValues); ++i) {
     // Bytes, not typed loads: a peer may be writing.
-    flow::Workspace::Element<field> value;
-    std::memcpy(&value, workspace.get<field>() + i, sizeof(value));
+    Element value;
+    read(offset + i * sizeof(Element), std::as_writable_bytes(std::span(&value, 1)));
     text += (i == 0 ? "" : " ") + value_words(value);
   }
   return text + (num_elements > kDumpedValues ? " ..." : "");
 }
 
-std::string first_values(Field field, const flow::Workspace& workspace, uint64_t num_elements) {
+std::string first_values(Field field, const ReadWorkspace& read, uint64_t offset, uint64_t num_elements) {
   switch (field) {
 #define MM_FIELD_VALUES(name, type, shape, writer, reader, text) \
-  case Field::name: return first_values<Field::name>(workspace, num_elements);
+  case Field::name: return first_values<Field::name>(read, offset, num_elements);
     MM_WORKSPACE_FIELDS(MM_FIELD_VALUES)
 #undef MM_FIELD_VALUES
   }
@@ -62,8 +64,8 @@ std::string watched_words(const flow::FaultRecord& fault) {
 }
 
 /// The time-out of the wait that `fault` records. Only the first barrier on a workspace knows the longer one, by which
-/// ranks may start apart (cpu/barrier.cpp).
-std::chrono::milliseconds limit_of(const cpu::LayerRules& rules, const flow::FaultRecord& fault) {
+/// ranks may start apart.
+std::chrono::milliseconds limit_of(const LayerRules& rules, const flow::FaultRecord& fault) {
   const bool is_start = Field{fault.field} == Field::peer_epoch && fault.wanted == 1U;
   return is_start ? std::max(rules.timeout, rules.start_timeout) : rules.timeout;
 }
@@ -96,19 +98,19 @@ std::string memory_markdown() {
   return text;
 }
 
-std::string dump_workspace(const cpu::LayerRules& rules, const flow::Workspace& workspace) {
+std::string dump_workspace(const LayerRules& rules, const ReadWorkspace& read) {
   std::string text;
   for (uint32_t i = 0; i < flow::kNumFields; ++i) {
     const FieldText field = flow::field_text(Field{i});
     const flow::FieldExtent extent = flow::field_extent(Field{i}, rules.dims);
     text += fmt::format("{:<16} {:<11} {:<50} offset {:>12} bytes {:>12}  {}\n", field.name, field.type,
                         shape_words(field.shape), rules.layout.offset[i], extent.num_bytes(),
-                        first_values(Field{i}, workspace, extent.num_elements));
+                        first_values(Field{i}, read, rules.layout.offset[i], extent.num_elements));
   }
   return text;
 }
 
-std::string fault_words(const cpu::LayerRules& rules, const flow::FaultRecord& fault) {
+std::string fault_words(const LayerRules& rules, const flow::FaultRecord& fault) {
   return fmt::format(
       "rank {} worker {} in stage {} waited longer than the time-out of {} ms for {}: {}[{}] must reach {} (got {}); "
       "check that every rank is alive and makes the same calls, raise the time-out if it is only slow, and re-create "

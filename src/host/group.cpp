@@ -12,9 +12,9 @@ namespace internal {
 
 namespace {
 
-bool same_dims(const flow::Dims& a, const flow::Dims& b) {
+bool is_same(const WorkspaceUse& a, const WorkspaceUse& b) {
   static_assert(std::has_unique_object_representations_v<flow::Dims>);
-  return std::memcmp(&a, &b, sizeof(a)) == 0;
+  return a.backend == b.backend && a.num_workers == b.num_workers && std::memcmp(&a.dims, &b.dims, sizeof(a.dims)) == 0;
 }
 
 class ThreadMemory final : public SymmetricMemory {
@@ -58,19 +58,16 @@ class ThreadGroup final : public GroupState {
 
 }  // namespace
 
-Result<std::shared_ptr<SymmetricMemory>> GroupState::workspace(const flow::Dims& dims, uint32_t num_workers,
-                                                               uint64_t num_bytes) {
+Result<std::shared_ptr<SymmetricMemory>> GroupState::workspace(
+    const WorkspaceUse& use, const std::function<Result<std::unique_ptr<SymmetricMemory>>()>& make) {
   std::erase_if(workspaces_, [](const Shared& shared) { return shared.memory.expired(); });
   for (const Shared& shared : workspaces_) {
-    if (auto memory = shared.memory.lock();
-        memory && shared.num_workers == num_workers && same_dims(shared.dims, dims)) {
-      return memory;
-    }
+    if (auto memory = shared.memory.lock(); memory && is_same(shared.use, use)) return memory;
   }
-  auto fresh = allocate(num_bytes);
-  if (!fresh) return fresh.status();
+  auto fresh = make();
+  MM_RETURN_IF_ERROR(fresh.status());
   std::shared_ptr<SymmetricMemory> memory = *std::move(fresh);
-  workspaces_.push_back({dims, num_workers, memory});
+  workspaces_.push_back({use, memory});
   return memory;
 }
 

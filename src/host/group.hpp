@@ -3,6 +3,7 @@
 // What a group gives its layers: memory that all ranks see, agreement before anything runs, and threads.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -12,9 +13,16 @@
 #include "flow/dims.hpp"
 #include "host/memory.hpp"
 #include "host/team.hpp"
-#include "megamoe/status.hpp"
+#include "megamoe/megamoe.hpp"
 
 namespace megamoe::internal {
+
+/// What a workspace is for. Layers for which all of it is equal can use one in turn.
+struct WorkspaceUse {
+  Backend backend{};
+  flow::Dims dims;
+  uint32_t num_workers = 0;  ///< per rank: barriers count arrivals, so their number is part of the workspace's state
+};
 
 class GroupState {
  public:
@@ -24,7 +32,7 @@ class GroupState {
   uint32_t num_local_ranks = 1;
   uint32_t first_local_rank = 0;
 
-  /// A zeroed workspace of `num_bytes` on every rank. Collective.
+  /// A zeroed workspace of `num_bytes` in the host memory of every rank. Collective.
   virtual Result<std::unique_ptr<SymmetricMemory>> allocate(uint64_t num_bytes) = 0;
   /// The first failing rank's status on every rank, or ok. Collective.
   virtual Status agree(const Status& mine) = 0;
@@ -38,14 +46,14 @@ class GroupState {
   /// After a fault the group's flags are in no known state: every later call returns this.
   Status failure;
 
-  /// The workspace for layers of these dims and workers per rank: layers of one shape, as a model has, share one.
+  /// The workspace for `use`, made by `make` where there is none yet: layers of one shape, as a model has, share one.
   /// Collective.
-  Result<std::shared_ptr<SymmetricMemory>> workspace(const flow::Dims& dims, uint32_t num_workers, uint64_t num_bytes);
+  Result<std::shared_ptr<SymmetricMemory>> workspace(
+      const WorkspaceUse& use, const std::function<Result<std::unique_ptr<SymmetricMemory>>()>& make);
 
  private:
   struct Shared {
-    flow::Dims dims;
-    uint32_t num_workers = 0;  // barriers count arrivals, so their number is part of the workspace's state
+    WorkspaceUse use;
     std::weak_ptr<SymmetricMemory> memory;
   };
   Team team_;

@@ -7,30 +7,7 @@
 #include "cpu/kernels/pack.hpp"
 #include "host/errors.hpp"
 
-namespace megamoe {
-
-Result<ExpertWeights> WeightSource::shared(uint32_t shared_idx) const {
-  return invalid_argument("a WeightSource must implement shared() when num_shared_experts is not 0", shared_idx,
-                          "override it, or set num_shared_experts to 0");
-}
-
-namespace {
-
-Result<ExpertWeights> element(const std::vector<ExpertWeights>& experts, uint32_t idx, std::string_view what) {
-  if (idx < experts.size()) return experts[idx];
-  return invalid_argument(
-      fmt::format("{} must be in 0..{}, the experts that were given", what, static_cast<int64_t>(experts.size()) - 1),
-      idx, "give the weights of every expert");
-}
-
-}  // namespace
-
-Result<ExpertWeights> ArrayWeights::routed(uint32_t expert_idx) const { return element(routed_, expert_idx, "expert"); }
-Result<ExpertWeights> ArrayWeights::shared(uint32_t shared_idx) const {
-  return element(shared_, shared_idx, "shared expert");
-}
-
-namespace internal {
+namespace megamoe::internal {
 namespace {
 
 constexpr uint64_t kPackAlign = 64;
@@ -122,39 +99,23 @@ Result<cpu::PackedExpert> PackedExperts::pack_one(const ExpertWeights& weights, 
 Result<PackedExperts> PackedExperts::pack(const LocalExperts& local, const WeightSource& weights,
                                           const topology::ThreadMap& threads, Crew& crew,
                                           const std::function<void(uint64_t, uint64_t)>& progress) {
-  const flow::Placement& placement = local.placement;
   PackedExperts packed;
-  uint64_t num_done = 0;
-  uint64_t num_all = placement.num_shared;
-  for (uint32_t i = 0; i < local.num_ranks; ++i) num_all += placement.num_routed(flow::Rank{local.first_rank + i});
-
-  const auto add = [&](const Result<ExpertWeights>& source, const std::string& name, const std::vector<uint32_t>& nodes,
-                       std::vector<cpu::PackedExpert>& experts) -> Status {
-    if (!source) return source.status();
-    auto expert = packed.pack_one(*source, local.shape, name, nodes, crew);
-    if (!expert) return expert.status();
-    experts.push_back(*expert);
-    if (progress) progress(++num_done, num_all);
+  packed.ranks_.resize(local.num_ranks);
+  const auto add = [&](const ExpertWeights& source, std::string_view name, const std::vector<uint32_t>& nodes,
+                       std::span<std::vector<cpu::PackedExpert>> ranks) -> Status {
+    const auto expert = packed.pack_one(source, local.shape, name, nodes, crew);
+    MM_RETURN_IF_ERROR(expert.status());
+    for (std::vector<cpu::PackedExpert>& experts : ranks) experts.push_back(*expert);
     return {};
   };
-
-  std::vector<cpu::PackedExpert> shared;
   const std::vector<uint32_t> all_nodes = threads.shared_nodes(local.num_ranks);
-  for (uint32_t s = 0; s < placement.num_shared; ++s) {
-    MM_RETURN_IF_ERROR(add(weights.shared(s), fmt::format("shared expert {}", s), all_nodes, shared));
-  }
-  for (uint32_t i = 0; i < local.num_ranks; ++i) {
-    const flow::Rank rank{local.first_rank + i};
-    std::vector<cpu::PackedExpert> experts = shared;
-    for (uint32_t e = 0; e < placement.num_routed(rank); ++e) {
-      const uint32_t expert_idx = placement.first_routed(rank) + e;
-      MM_RETURN_IF_ERROR(
-          add(weights.routed(expert_idx), fmt::format("expert {}", expert_idx), threads.nodes(i), experts));
-    }
-    packed.ranks_.push_back(std::move(experts));
-  }
+  MM_RETURN_IF_ERROR(local.for_each(
+      weights, progress,
+      [&](const ExpertWeights& source, std::string_view name) { return add(source, name, all_nodes, packed.ranks_); },
+      [&](uint32_t local_rank_idx, const ExpertWeights& source, std::string_view name) {
+        return add(source, name, threads.nodes(local_rank_idx), std::span(&packed.ranks_[local_rank_idx], 1));
+      }));
   return packed;
 }
 
-}  // namespace internal
-}  // namespace megamoe
+}  // namespace megamoe::internal

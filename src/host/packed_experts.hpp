@@ -7,19 +7,12 @@
 
 #include "cpu/worker.hpp"
 #include "host/crew.hpp"
+#include "host/local_experts.hpp"
 #include "host/memory.hpp"
 #include "megamoe/megamoe.hpp"
 #include "topology/thread_map.hpp"
 
 namespace megamoe::internal {
-
-/// Whose experts are packed: those of ranks [first_rank, first_rank + num_ranks), which live in this process.
-struct LocalExperts {
-  const flow::Placement& placement;
-  const LayerShape& shape;
-  uint32_t first_rank = 0;
-  uint32_t num_ranks = 1;
-};
 
 class PackedExperts {
  public:

@@ -67,15 +67,14 @@ Result<Backend> choose_backend(Backend wanted) {
                "use auto or cpu");
 }
 
-PlanInfo describe(const LayerConfig& config, Backend backend, const cpu::LayerRules& rules) {
+/// What `dims` decide.
+PlanInfo describe(const LayerConfig& config, Backend backend, const LayerRules& rules) {
   const flow::Dims& d = rules.dims;
   PlanInfo info;
   info.shape = config.shape;
   info.backend = backend;
-  info.isa = rules.kernels->isa;
   info.num_ranks = d.num_ranks;
   info.max_tokens_per_rank = d.max_tokens;
-  info.threads_per_rank = rules.num_workers;
   info.num_local_experts_max = d.num_local_max();
   info.block_m = d.block_m;
   info.gemm1_block_n = d.gemm1_block_n;
@@ -84,13 +83,38 @@ PlanInfo describe(const LayerConfig& config, Backend backend, const cpu::LayerRu
   info.num_pool_rows = d.num_pool_rows();
   info.num_pool_blocks = d.num_pool_blocks();
   info.workspace_bytes = rules.layout.num_bytes;
-  info.scratch_bytes = rules.num_workers * cpu::Scratch::num_bytes(d);
   for (uint32_t i = 0; i < flow::kNumFields; ++i) {
     const flow::FieldText text = flow::field_text(flow::Field{i});
     info.buffers.push_back({text.name, fmt::format("{} {}", shape_words(text.shape), text.type), rules.layout.offset[i],
                             flow::field_extent(flow::Field{i}, d).num_bytes()});
   }
   return info;
+}
+
+LayerRules make_rules(const LayerConfig& config, const flow::Dims& dims) {
+  LayerRules rules;
+  rules.dims = dims;
+  rules.layout = flow::WorkspaceLayout::of(dims);
+  rules.placement = flow::Placement::of(dims);
+  const ActivationOptions& options = config.activation;
+  rules.activation = {options.limit.value_or(std::numeric_limits<float>::infinity()), options.alpha, options.up_offset};
+  rules.scale_rule = options.scale == ActivationScale::fp32 ? flow::ScaleRule::fp32 : flow::ScaleRule::power_of_two;
+  rules.weight_rule = options.router_weight == RouterWeightPosition::before_gemm2 ? flow::RouterWeightRule::before_gemm2
+                                                                                  : flow::RouterWeightRule::at_combine;
+  rules.timeout = config.timeout;
+  rules.start_timeout = config.start_timeout;
+  return rules;
+}
+
+Result<CpuPlan> make_cpu_plan(const Tuning& tuning, uint32_t num_ranks) {
+  const auto kernels = cpu::find_kernels(tuning.isa);
+  MM_RETURN_IF_ERROR(kernels.status());
+  CpuPlan cpu;
+  cpu.kernels = *kernels;
+  cpu.topology = topology::usable();
+  cpu.num_useful_threads = topology::num_useful_threads(cpu.topology, topology::cpu_quota());
+  cpu.num_workers = or_default(tuning.threads_per_rank, std::max(1U, cpu.num_useful_threads / num_ranks));
+  return cpu;
 }
 
 /// Instruction sets that give the same bits have the same number.
@@ -107,30 +131,23 @@ Result<Plan> make_plan(const LayerConfig& config, uint32_t num_ranks) {
   }
   const auto backend = choose_backend(config.backend);
   if (!backend) return backend.status();
-  const auto kernels = cpu::find_kernels(config.tuning.isa);
-  if (!kernels) return kernels.status();
+  auto cpu = make_cpu_plan(config.tuning, num_ranks);
+  MM_RETURN_IF_ERROR(cpu.status());
 
   Plan plan;
-  cpu::LayerRules& rules = plan.rules;
-  plan.topology = topology::usable();
-  plan.num_useful_threads = topology::num_useful_threads(plan.topology, topology::cpu_quota());
-  rules.num_workers = or_default(config.tuning.threads_per_rank, std::max(1U, plan.num_useful_threads / num_ranks));
-  rules.dims = make_dims(config, num_ranks, rules.num_workers);
-  MM_RETURN_IF_ERROR(validate_sizes(rules.dims));
-  rules.layout = flow::WorkspaceLayout::of(rules.dims);
-  rules.placement = flow::Placement::of(rules.dims);
-  const ActivationOptions& options = config.activation;
-  rules.activation = {options.limit.value_or(std::numeric_limits<float>::infinity()), options.alpha, options.up_offset};
-  rules.scale_rule = options.scale == ActivationScale::fp32 ? flow::ScaleRule::fp32 : flow::ScaleRule::power_of_two;
-  rules.weight_rule = options.router_weight == RouterWeightPosition::before_gemm2 ? flow::RouterWeightRule::before_gemm2
-                                                                                  : flow::RouterWeightRule::at_combine;
-  rules.kernels = *kernels;
-  rules.timeout = config.timeout;
-  rules.start_timeout = config.start_timeout;
-  plan.info = describe(config, *backend, rules);
-  plan.info.pin = topology::resolve_pin(config.tuning.pin, plan.topology, {num_ranks, rules.num_workers});
+  plan.cpu = *std::move(cpu);
+  const flow::Dims dims = make_dims(config, num_ranks, plan.cpu.num_workers);
+  MM_RETURN_IF_ERROR(validate_sizes(dims));
+  plan.rules = make_rules(config, dims);
+  plan.info = describe(config, *backend, plan.rules);
+  plan.info.isa = plan.cpu.kernels->isa;
+  plan.info.threads_per_rank = plan.cpu.num_workers;
+  plan.info.scratch_bytes = plan.cpu.num_workers * cpu::Scratch::num_bytes(dims);
+  plan.info.pin = topology::resolve_pin(config.tuning.pin, plan.cpu.topology, {num_ranks, plan.cpu.num_workers});
   return plan;
 }
+
+cpu::LayerRules cpu_rules(const Plan& plan) { return {plan.rules, plan.cpu.kernels, plan.cpu.num_workers}; }
 
 std::vector<std::pair<std::string, uint64_t>> agreement(const Plan& plan) {
   const flow::Dims& d = plan.rules.dims;
@@ -149,7 +166,7 @@ std::vector<std::pair<std::string, uint64_t>> agreement(const Plan& plan) {
           {"activation up_offset (bits)", float_bits(plan.rules.activation.up_offset)},
           {"activation scale", static_cast<uint64_t>(plan.rules.scale_rule)},
           {"router_weight", static_cast<uint64_t>(plan.rules.weight_rule)},
-          {"threads_per_rank", plan.rules.num_workers},
+          {"threads_per_rank", plan.info.threads_per_rank},
           {fmt::format("isa's order of additions (0: scalar, avx2 and avx512; {}: avx512_bf16; {}: amx_bf16)",
                        order_of_additions(Isa::avx512_bf16), order_of_additions(Isa::amx_bf16)),
            order_of_additions(plan.info.isa)},

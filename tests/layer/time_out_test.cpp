@@ -24,12 +24,12 @@ class TimeOut : public testing::Test {
     config.timeout = std::chrono::milliseconds(60);
     config.start_timeout = std::chrono::milliseconds(60);
     config.tuning.threads_per_rank = 1;
-    plan_ = *internal::make_plan(config, 2);
+    rules_ = internal::cpu_rules(*internal::make_plan(config, 2));
     group_ = internal::make_thread_group(2);
-    memory_ = *group_->allocate(plan_.rules.layout.num_bytes);
+    memory_ = *group_->allocate(rules_.layout.num_bytes);
     for (uint32_t r = 0; r < 2; ++r) {
       local_[r].rank = flow::Rank{r};
-      local_[r].peers = {memory_->bases().data(), &plan_.rules.layout};
+      local_[r].peers = {memory_->bases().data(), &rules_.layout};
       local_[r].own = local_[r].peers.at(flow::Rank{r});
       calls_[r].input = &no_input_;
       calls_[r].output = &no_output_;
@@ -37,10 +37,10 @@ class TimeOut : public testing::Test {
   }
 
   cpu::Worker worker(uint32_t rank) {
-    return {.rules = plan_.rules, .local = local_[rank], .call = calls_[rank], .scratch = {}};
+    return {.rules = rules_, .local = local_[rank], .call = calls_[rank], .scratch = {}};
   }
 
-  internal::Plan plan_;
+  cpu::LayerRules rules_;
   std::shared_ptr<internal::GroupState> group_;
   std::unique_ptr<internal::SymmetricMemory> memory_;
   cpu::LocalRank local_[2];
@@ -55,7 +55,7 @@ TEST_F(TimeOut, Case19_AbsentRankIsNamed) {
   EXPECT_FALSE(cpu::barrier(alone));
   const auto* fault = local_[0].own.get<Field::fault>();
   ASSERT_EQ(fault->is_set, 2U);
-  const std::string words = internal::fault_words(plan_.rules, *fault);
+  const std::string words = internal::fault_words(rules_, *fault);
   for (const char* part : {"rank 0 worker 0 in stage exchange", "time-out of 60 ms", "rank 1 to enter the barrier",
                            "peer_epoch[1] must reach 1 (got 0)", "re-create the group"}) {
     EXPECT_NE(words.find(part), std::string::npos) << words;
@@ -63,7 +63,7 @@ TEST_F(TimeOut, Case19_AbsentRankIsNamed) {
 }
 
 TEST_F(TimeOut, OneRanksFaultEndsTheOthersWaitAtOnce) {
-  plan_.rules.timeout = plan_.rules.start_timeout = std::chrono::minutes(10);
+  rules_.timeout = rules_.start_timeout = std::chrono::minutes(10);
   cpu::Worker waiting = worker(1);
   std::thread other([&] { EXPECT_FALSE(cpu::barrier(waiting)); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -73,8 +73,8 @@ TEST_F(TimeOut, OneRanksFaultEndsTheOthersWaitAtOnce) {
 }
 
 TEST_F(TimeOut, Case17_ALateStarterIsWaitedForOnTheFirstCall) {
-  plan_.rules.timeout = std::chrono::milliseconds(20);
-  plan_.rules.start_timeout = std::chrono::minutes(10);
+  rules_.timeout = std::chrono::milliseconds(20);
+  rules_.start_timeout = std::chrono::minutes(10);
   calls_[0].is_first = calls_[1].is_first = true;
   cpu::Worker early = worker(0);
   std::thread other([&] { EXPECT_TRUE(cpu::barrier(early)); });
@@ -85,13 +85,13 @@ TEST_F(TimeOut, Case17_ALateStarterIsWaitedForOnTheFirstCall) {
 }
 
 TEST_F(TimeOut, TheRecordNamesTheLimitThatHeld) {
-  plan_.rules.start_timeout = std::chrono::milliseconds(5000);
+  rules_.start_timeout = std::chrono::milliseconds(5000);
   flow::FaultRecord fault;
   fault.field = static_cast<uint32_t>(Field::peer_epoch);
   fault.wanted = 1;  // the first barrier on a workspace
-  EXPECT_NE(internal::fault_words(plan_.rules, fault).find("time-out of 5000 ms"), std::string::npos);
+  EXPECT_NE(internal::fault_words(rules_, fault).find("time-out of 5000 ms"), std::string::npos);
   fault.wanted = 4;
-  EXPECT_NE(internal::fault_words(plan_.rules, fault).find("time-out of 60 ms"), std::string::npos);
+  EXPECT_NE(internal::fault_words(rules_, fault).find("time-out of 60 ms"), std::string::npos);
 }
 
 TEST(LayerTimeOut, CallReturnsAnErrorAndTheGroupIsSpent) {
