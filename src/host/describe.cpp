@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "flow/ring_fault.hpp"
 #include "megamoe/megamoe.hpp"
 
 namespace megamoe::internal {
@@ -55,12 +56,18 @@ std::string first_values(Field field, const ReadWorkspace& read, uint64_t offset
 
 /// What a watched field's element means, in words.
 std::string watched_words(const flow::FaultRecord& fault) {
+  if (Field{fault.field} == flow::kRingFilled) return fmt::format("slot {} of a ring to be filled", fault.index);
+  if (Field{fault.field} == flow::kRingReleased) return fmt::format("slot {} of a ring to be released", fault.index);
   switch (Field{fault.field}) {
     case Field::peer_epoch: return fmt::format("rank {} to enter the barrier", fault.index);
     case Field::arrived: return fmt::format("the rows of pool block {}", fault.index);
     case Field::done_mask: return fmt::format("the activated columns of pool block {}", fault.index);
     default: return "a flag";
   }
+}
+
+std::string_view watched_name(Field field) {
+  return field < Field{flow::kNumFields} ? std::string_view(flow::field_text(field).name) : "items";
 }
 
 /// The time-out of the wait that `fault` records. Only the first barrier on a workspace knows the longer one, by which
@@ -116,7 +123,7 @@ std::string fault_words(const LayerRules& rules, const flow::FaultRecord& fault)
       "check that every rank is alive and makes the same calls, raise the time-out if it is only slow, and re-create "
       "the group",
       fault.rank, fault.worker, to_string(Stage{static_cast<uint8_t>(fault.stage)}), limit_of(rules, fault).count(),
-      watched_words(fault), flow::field_text(Field{fault.field}).name, fault.index, fault.wanted, fault.seen);
+      watched_words(fault), watched_name(Field{fault.field}), fault.index, fault.wanted, fault.seen);
 }
 
 }  // namespace megamoe::internal

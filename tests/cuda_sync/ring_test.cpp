@@ -136,7 +136,7 @@ TEST(BrokenRing, AMissingReleaseIsNamedByTheProducer) {
         });
     ASSERT_TRUE(report.clean()) << report.to_string();
     const flow::FaultRecord& fault = *ranks.workspace(0).get<flow::Field::fault>();
-    EXPECT_EQ(fault.field, static_cast<uint32_t>(kRingReleased));
+    EXPECT_EQ(fault.field, static_cast<uint32_t>(flow::kRingReleased));
     EXPECT_EQ(fault.index, 1U);
     EXPECT_EQ(fault.wanted, 2U);
     EXPECT_EQ(fault.seen, 1U);
@@ -159,7 +159,7 @@ TEST(BrokenRing, AProducerThatVanishesIsNamedByConsumers) {
     ASSERT_TRUE(report.clean()) << report.to_string();
     expect_sums(data, 1);
     const flow::FaultRecord& fault = *ranks.workspace(0).get<flow::Field::fault>();
-    EXPECT_EQ(fault.field, static_cast<uint32_t>(kRingFilled));
+    EXPECT_EQ(fault.field, static_cast<uint32_t>(flow::kRingFilled));
     EXPECT_EQ(fault.index, 1U);
     EXPECT_EQ(fault.wanted, 2U);
     EXPECT_EQ(ranks.workspace(0).get<flow::Field::abort_flag>()[0], 1U);

@@ -4,6 +4,7 @@
 
 #include "cpu/atomics.hpp"
 #include "cpu/worker.hpp"
+#include "flow/ring_fault.hpp"
 #include "host/describe.hpp"
 #include "host/group.hpp"
 #include "host/plan.hpp"
@@ -92,6 +93,17 @@ TEST_F(TimeOut, TheRecordNamesTheLimitThatHeld) {
   EXPECT_NE(internal::fault_words(rules_, fault).find("time-out of 5000 ms"), std::string::npos);
   fault.wanted = 4;
   EXPECT_NE(internal::fault_words(rules_, fault).find("time-out of 60 ms"), std::string::npos);
+}
+
+/// A ring of a kernel is no field of the workspace.
+TEST_F(TimeOut, TheRecordNamesTheSlotOfARing) {
+  flow::FaultRecord fault;
+  fault.field = static_cast<uint32_t>(flow::kRingReleased);
+  fault.index = 3;
+  fault.wanted = 8;
+  fault.seen = 7;
+  const std::string words = internal::fault_words(rules_, fault);
+  EXPECT_NE(words.find("slot 3 of a ring to be released: items[3] must reach 8 (got 7)"), std::string::npos) << words;
 }
 
 TEST(LayerTimeOut, CallReturnsAnErrorAndTheGroupIsSpent) {

@@ -27,16 +27,12 @@
 #include "cuda/simt/memory.hpp"
 #include "cuda/simt/warp.hpp"
 #include "cuda/sync/wait.hpp"
+#include "flow/ring_fault.hpp"
 
 namespace megamoe::sync {
 
 /// The tag behind which no item comes. Not to be used as one.
 inline constexpr uint32_t kRingStop = 0xFFFFFFFFU;
-
-/// FaultRecord::field of waits for a ring. Rings are not in the workspace, so these stand behind its fields. `index` is
-/// the slot; `wanted` and `seen` count items that were filled, or released.
-inline constexpr auto kRingFilled = flow::Field{flow::kNumFields};
-inline constexpr auto kRingReleased = flow::Field{flow::kNumFields + 1U};
 
 /// Consumers wait this many time-outs: whatever the producer waits for times out before, and names the cause.
 inline constexpr uint32_t kConsumerPatience = 2;
@@ -118,7 +114,7 @@ class Ring {
 
   /// Until the item is complete; gives its tag. kRingStop: there is no such item, leave.
   MM_DEVICE uint32_t wait_filled(const Waiter& waiter, const Cursor& at) const {
-    const Watched watched{kRingFilled, at.slot, at.num_items() + 1U};
+    const Watched watched{flow::kRingFilled, at.slot, at.num_items() + 1U};
     // consume(ring)
     if (!wait_for_phase(waiter, &state_->filled[at.slot], at.round & 1U, watched, Heeds::time_only)) return kRingStop;
     return simt::load(&state_->tags[at.slot]);
@@ -136,7 +132,7 @@ class Ring {
 
   MM_DEVICE GoOn wait_released(const Waiter& waiter, const Cursor& at, Heeds heeds) const {
     // In the first round the slots are free: the phase before the first counts as complete.
-    const Watched watched{kRingReleased, at.slot, at.num_items() + 1U - kNumSlots};
+    const Watched watched{flow::kRingReleased, at.slot, at.num_items() + 1U - kNumSlots};
     // consume(ring_release)
     return wait_for_phase(waiter, &state_->released[at.slot], (at.round & 1U) ^ 1U, watched, heeds);
   }
@@ -152,7 +148,8 @@ class Ring {
                                        const Watched& watched, Heeds heeds) {
     if (ptx::mbarrier_try_wait(mbarrier, parity)) return true;
     const uint32_t* abort_flag = waiter.own().get<flow::Field::abort_flag>();
-    const uint64_t limit_ns = watched.field == kRingFilled ? kConsumerPatience * waiter.timeout_ns : waiter.timeout_ns;
+    const uint64_t limit_ns =
+        watched.field == flow::kRingFilled ? kConsumerPatience * waiter.timeout_ns : waiter.timeout_ns;
     const uint64_t begin_ns = simt::global_timer_ns();
     while (!ptx::mbarrier_try_wait(mbarrier, parity)) {
       if (heeds == Heeds::abort_flag && ptx::ld_acquire<ptx::Scope::sys>(abort_flag) != 0U) {  // consume(abort_flag)
