@@ -1,23 +1,24 @@
 // What holds the stages together is needed: leave one piece out, and the emulator finds it. And whoever waits for an
 // arrival counter may read the rows.
 
-#include "flow_compare.hpp"
+#include "check/stages/cpu_stages.hpp"
+#include "emulated_flow.hpp"
 
-namespace megamoe::sm90::testing {
+namespace megamoe::stages {
 namespace {
 
-using flow::Field;
+using namespace sm90;
 
 constexpr uint64_t kNumSeeds = 10;
 
-FlowCase two_ranks() {
-  for (const FlowCase& layer : flow_cases()) {
+StageCase two_ranks() {
+  for (const StageCase& layer : stage_cases()) {
     if (std::string(layer.name) == "masked_ids") return layer;
   }
   return {};
 }
 
-std::vector<RankData> data_of(const FlowCase& layer, uint64_t seed) {
+std::vector<RankData> data_of(const StageCase& layer, uint64_t seed) {
   std::vector<RankData> data;
   for (uint32_t r = 0; r < layer.dims.num_ranks; ++r) {
     data.push_back(make_rank_data(layer, layer.num_tokens[0][r], seed * 10 + r));
@@ -29,10 +30,10 @@ std::vector<RankData> data_of(const FlowCase& layer, uint64_t seed) {
 /// limited.
 template <class Kernel>
 emu::Report run(uint64_t seed, Kernel kernel) {
-  const FlowCase layer = two_ranks();
+  const StageCase layer = two_ranks();
   EmulatedFlow kernels(layer,
                        {.seed = seed, .races = emu::Races::find, .stores = emu::Stores::delayed, .max_steps = 400'000});
-  kernels.begin_call(data_of(layer, seed));
+  EXPECT_TRUE(kernels.begin_call(data_of(layer, seed)).ok());
   return kernels.run(layer.num_blocks, kernel);
 }
 
@@ -118,12 +119,12 @@ MM_DEVICE void read_pool(const Worker& worker, const flow::PoolMap& pool) {
 }
 
 TEST(Arrivals, OrderTheRowsBeforeTheirReader) {
-  const FlowCase layer = two_ranks();
+  const StageCase layer = two_ranks();
   for (uint64_t seed = 1; seed <= sync::testing::num_seeds(2 * kNumSeeds); ++seed) {
     EmulatedFlow kernels(layer, {.seed = seed, .races = emu::Races::find, .stores = emu::Stores::delayed});
-    CpuFlow cpu(layer);
+    CpuStages cpu(layer);
     const std::vector<RankData> data = data_of(layer, seed);
-    kernels.begin_call(data);
+    ASSERT_TRUE(kernels.begin_call(data).ok());
     cpu.dispatch(data);
     const emu::Report report =
         kernels.run(layer.num_blocks, [&](const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
@@ -136,4 +137,4 @@ TEST(Arrivals, OrderTheRowsBeforeTheirReader) {
 }
 
 }  // namespace
-}  // namespace megamoe::sm90::testing
+}  // namespace megamoe::stages

@@ -1,79 +1,108 @@
 #pragma once
 
-// The kernels under test: every rank its own blocks and workspace, all on one emulated machine.
+// The kernels under test on the emulated machine: every rank its own blocks and workspace.
 
 #include <algorithm>
-#include <functional>
 
+#include "check/stages/stage_machine.hpp"
 #include "cuda/sm90/plain_kernels.hpp"
 #include "emulated_ranks.hpp"
-#include "flow_case.hpp"
 
-namespace megamoe::sm90::testing {
+namespace megamoe::stages {
 
-class EmulatedFlow {
+using flow::Field;
+using sm90::Arguments;
+
+class EmulatedFlow final : public StageMachine {
  public:
-  EmulatedFlow(const FlowCase& layer, emu::Options options)
-      : layer_(layer), ranks_(layer.dims, options, size_t{64} << 10) {
-    for (uint32_t r = 0; r < layer.dims.num_ranks; ++r) {
+  EmulatedFlow(const StageCase& stage_case, emu::Options options)
+      : case_(stage_case), ranks_(stage_case.dims, options, (size_t{64} << 10) + result_bytes(stage_case.dims)) {
+    for (uint32_t r = 0; r < case_.dims.num_ranks; ++r) {
       Arguments arguments;
-      arguments.dims = layer.dims;
+      arguments.dims = case_.dims;
       arguments.layout = ranks_.layout();
       std::copy(ranks_.bases().begin(), ranks_.bases().end(), arguments.bases);
       arguments.rank = flow::Rank{r};
-      arguments.scale_rule = layer.scale_rule;
-      arguments.weight_rule = layer.weight_rule;
-      arguments.row_format = layer.row_format;
-      arguments.id_format = layer.id_format;
+      arguments.scale_rule = case_.scale_rule;
+      arguments.weight_rule = case_.weight_rule;
+      arguments.row_format = case_.row_format;
+      arguments.id_format = case_.id_format;
       arguments.timeout_ns = 60'000'000'000;
-      allocate_inputs(arguments);
+      allocate_buffers(arguments);
       arguments_.push_back(arguments);
     }
   }
 
-  emu::Machine& machine() { return ranks_.machine(); }
-  flow::Workspace workspace(uint32_t rank) const { return ranks_.workspace(rank); }
-  const Arguments& arguments(uint32_t rank) const { return arguments_[rank]; }
-
-  /// Writes a call's inputs. What an earlier call left in lists, rows and outputs counts as never written.
-  void begin_call(const std::vector<RankData>& data) {
+  Status begin_call(const std::vector<RankData>& data) override {
     const flow::WorkspaceLayout& layout = ranks_.layout();
-    const uint64_t first = layout.offset[static_cast<uint32_t>(flow::Field::source_slot)];
-    for (uint32_t r = 0; r < layer_.dims.num_ranks; ++r) {
+    const uint64_t first = layout.offset[static_cast<uint32_t>(Field::source_slot)];
+    for (uint32_t r = 0; r < case_.dims.num_ranks; ++r) {
       machine().forget(ranks_.bases()[r] + first, layout.num_bytes - first);
       Arguments& arguments = arguments_[r];
       arguments.num_tokens = data[r].num_tokens;
-      if (layer_.row_format == RowFormat::bf16) {
+      if (case_.row_format == RowFormat::bf16) {
         write(arguments.x, data[r].bf16);
       } else {
         write(arguments.x, data[r].codes);
       }
-      if (layer_.row_format == RowFormat::fp8_fp32_scales) write(arguments.x_scale, data[r].scales);
-      if (layer_.row_format == RowFormat::fp8_e8m0_scales) write(arguments.x_scale, data[r].e8m0);
-      if (layer_.id_format == IdFormat::int64) {
+      if (case_.row_format == RowFormat::fp8_fp32_scales) write(arguments.x_scale, data[r].scales);
+      if (case_.row_format == RowFormat::fp8_e8m0_scales) write(arguments.x_scale, data[r].e8m0);
+      if (case_.id_format == IdFormat::int64) {
         write(arguments.topk_ids, data[r].ids);
       } else {
         write(arguments.topk_ids, data[r].ids32);
       }
       write(arguments.topk_weights, data[r].weights);
-      machine().forget(arguments.y, size_t{layer_.dims.max_tokens} * layer_.dims.hidden * sizeof(uint16_t));
+      machine().forget(arguments.y, size_t{case_.dims.max_tokens} * case_.dims.hidden * sizeof(uint16_t));
     }
+    return {};
+  }
+
+  Status write_results(uint32_t rank, const std::vector<uint16_t>& results) override {
+    write(arguments_[rank].results, results);
+    return {};
+  }
+
+  Status fill(uint32_t rank, Field field, uint8_t value) override {
+    const uint64_t num_bytes = flow::field_extent(field, case_.dims).num_bytes();
+    machine().fill(ranks_.bases()[rank] + ranks_.layout().offset[static_cast<uint32_t>(field)], value, num_bytes);
+    return {};
+  }
+
+  Status run(sm90::Kernel kernel, uint32_t num_blocks) override {
+    const emu::Report report = kernel == sm90::Kernel::dispatch ? run(num_blocks, sm90::dispatch_kernel)
+                                                                : run(num_blocks, sm90::combine_kernel);
+    return report.clean() ? Status() : Status(StatusCode::internal, report.to_string());
+  }
+
+  Result<flow::Workspace> workspace(uint32_t rank) override { return ranks_.workspace(rank); }
+  Result<std::vector<uint16_t>> y(uint32_t rank) override {
+    const Arguments& arguments = arguments_[rank];
+    return std::vector<uint16_t>(arguments.y, arguments.y + size_t{arguments.num_tokens} * case_.dims.hidden);
+  }
+  Result<std::vector<uint32_t>> local_expert_rows(uint32_t rank) override {
+    const uint32_t* rows = arguments_[rank].local_expert_rows;
+    return std::vector<uint32_t>(rows, rows + flow::Placement::of(case_.dims).num_routed(flow::Rank{rank}));
   }
 
   /// Runs `kernel(arguments, worker_idx, num_workers)` on all ranks, `num_blocks` each.
   template <class Kernel>
   emu::Report run(uint32_t num_blocks, Kernel kernel) {
-    for (uint32_t r = 0; r < layer_.dims.num_ranks; ++r) {
-      ranks_.launch(r, num_blocks, layer_.num_threads, SharedPlan::num_bytes(layer_.dims),
+    for (uint32_t r = 0; r < case_.dims.num_ranks; ++r) {
+      ranks_.launch(r, num_blocks, case_.num_threads, sm90::SharedPlan::num_bytes(case_.dims),
                     [this, r, kernel, num_blocks] { kernel(arguments_[r], simt::block_idx(), num_blocks); });
     }
     return machine().run();
   }
 
  private:
-  void allocate_inputs(Arguments& arguments) {
+  emu::Machine& machine() { return ranks_.machine(); }
+
+  static size_t result_bytes(const flow::Dims& dims) { return dims.num_pool_rows() * dims.hidden * sizeof(uint16_t); }
+
+  void allocate_buffers(Arguments& arguments) {
     const uint32_t rank = num(arguments.rank);
-    const flow::Dims& dims = layer_.dims;
+    const flow::Dims& dims = case_.dims;
     const auto allocate = [&](size_t num_bytes) { return machine().allocate_bytes(rank, num_bytes); };
     const size_t num_values = size_t{dims.max_tokens} * dims.hidden;
     const size_t num_choices = size_t{dims.max_tokens} * dims.top_k;
@@ -81,6 +110,7 @@ class EmulatedFlow {
     arguments.x_scale = allocate(size_t{dims.max_tokens} * dims.hidden_groups() * sizeof(float));
     arguments.topk_ids = allocate(num_choices * sizeof(int64_t));
     arguments.topk_weights = reinterpret_cast<const float*>(allocate(num_choices * sizeof(float)));
+    arguments.results = reinterpret_cast<const uint16_t*>(allocate(result_bytes(dims)));
     arguments.y = reinterpret_cast<uint16_t*>(allocate(num_values * sizeof(uint16_t)));
     arguments.local_expert_rows = machine().allocate<uint32_t>(rank, dims.num_local_max());
   }
@@ -90,9 +120,9 @@ class EmulatedFlow {
     if (!values.empty()) machine().write(const_cast<void*>(to), values.data(), values.size() * sizeof(T));
   }
 
-  FlowCase layer_;
+  StageCase case_;
   sync::testing::EmulatedRanks ranks_;
   std::vector<Arguments> arguments_;
 };
 
-}  // namespace megamoe::sm90::testing
+}  // namespace megamoe::stages

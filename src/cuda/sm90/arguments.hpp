@@ -21,6 +21,28 @@ enum class RowFormat : uint32_t { bf16, fp8_fp32_scales, fp8_e8m0_scales };
 /// Type of the router's ids.
 enum class IdFormat : uint32_t { int32, int64 };
 
+/// Parts of the plain kernels that are timed on their own. Barriers: exchange, arrive_home and leave.
+enum class Part : uint32_t {
+  stage_in,
+  count,
+  prefix,
+  scatter,
+  exchange,
+  pull,
+  push,
+  arrive_home,
+  combine,
+  reset,
+  leave
+};
+inline constexpr uint32_t kNumParts = 11;
+
+/// On the global timer, which all GPUs' clocks of one host need not share.
+struct Period {
+  uint64_t begin_ns = 0;
+  uint64_t end_ns = 0;
+};
+
 struct Arguments {
   // The layer, the same on all ranks but for `rank`.
   flow::Dims dims;
@@ -35,12 +57,14 @@ struct Arguments {
   uint32_t num_tokens = 0;  ///< 0..max_tokens
   RowFormat row_format = RowFormat::bf16;
   IdFormat id_format = IdFormat::int64;
-  const void* x = nullptr;                // [num_tokens, hidden], BF16 or e4m3
-  const void* x_scale = nullptr;          // [num_tokens, hidden_groups], FP32 or E8M0; unused for BF16
-  const void* topk_ids = nullptr;         // [num_tokens, top_k], each -1 or in 0..num_experts-1
-  const float* topk_weights = nullptr;    // [num_tokens, top_k]
-  uint16_t* y = nullptr;                  // [num_tokens, hidden], BF16
+  const void* x = nullptr;              // [num_tokens, hidden], BF16 or e4m3
+  const void* x_scale = nullptr;        // [num_tokens, hidden_groups], FP32 or E8M0; unused for BF16
+  const void* topk_ids = nullptr;       // [num_tokens, top_k], each -1 or in 0..num_experts-1
+  const float* topk_weights = nullptr;  // [num_tokens, top_k]
+  const uint16_t* results = nullptr;  // [num_pool_rows, hidden], BF16 for combine to push home, or null: they are there
+  uint16_t* y = nullptr;              // [num_tokens, hidden], BF16
   uint32_t* local_expert_rows = nullptr;  // [routed experts of this rank] or null
+  Period* periods = nullptr;              // [blocks of this rank, kNumParts] or null
 
   MM_DEVICE flow::Peers peers() const { return {bases, &layout}; }
   MM_DEVICE flow::Workspace own() const { return peers().at(rank); }

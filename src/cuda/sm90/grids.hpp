@@ -9,6 +9,8 @@
 
 namespace megamoe::sm90 {
 
+enum class Kernel : uint32_t { dispatch, combine };
+
 /// Ranks that one grid can hold: their arguments travel by value, as kernel parameters.
 inline constexpr uint32_t kMaxVirtualRanks = 8;
 

@@ -13,7 +13,6 @@
 
 namespace megamoe::sm90 {
 
-enum class Kernel : uint32_t { dispatch, combine };
 std::string_view to_string(Kernel kernel);
 
 struct LaunchShape {

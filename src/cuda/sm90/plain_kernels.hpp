@@ -7,7 +7,9 @@
 #include "cuda/sm90/combine.hpp"
 #include "cuda/sm90/count.hpp"
 #include "cuda/sm90/pull.hpp"
+#include "cuda/sm90/push.hpp"
 #include "cuda/sm90/stage_in.hpp"
+#include "cuda/sm90/timing.hpp"
 #include "cuda/sync/peer_barrier.hpp"
 #include "megamoe/megamoe.hpp"
 
@@ -34,20 +36,27 @@ MM_DEVICE sync::GoOn meet_ranks(const Worker& worker, Stage stage) {
 /// stage_in, count, prefix, scatter, exchange, pull. Block `worker_idx` of the rank's `num_workers`.
 MM_DEVICE void dispatch_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
   const Worker worker = make_worker(arguments, worker_idx, num_workers);
-  stage_in(worker);
-  count(worker);
-  prefix(worker);
-  scatter(worker);
-  if (meet_ranks(worker, Stage::exchange)) pull(worker);
+  timed(worker, Part::stage_in, [&] { stage_in(worker); });
+  timed(worker, Part::count, [&] { count(worker); });
+  timed(worker, Part::prefix, [&] { prefix(worker); });
+  timed(worker, Part::scatter, [&] { scatter(worker); });
+  sync::GoOn go_on = true;
+  timed(worker, Part::exchange, [&] { go_on = meet_ranks(worker, Stage::exchange); });
+  if (go_on) timed(worker, Part::pull, [&] { pull(worker); });
 }
 
-/// combine and reset between the barriers before and after them. `num_workers` need not be dispatch's.
+/// push, where results wait for it; combine and reset between the barriers before and after them. `num_workers` need
+/// not be dispatch's.
 MM_DEVICE void combine_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
   const Worker worker = make_worker(arguments, worker_idx, num_workers);
-  if (!meet_ranks(worker, Stage::combine)) return;
-  combine(worker);
-  reset(worker);
-  (void)meet_ranks(worker, Stage::reset);  // its failure stands in the fault record, like that of every wait
+  if (arguments.results != nullptr) timed(worker, Part::push, [&] { push(worker); });
+  sync::GoOn go_on = true;
+  timed(worker, Part::arrive_home, [&] { go_on = meet_ranks(worker, Stage::combine); });
+  if (!go_on) return;
+  timed(worker, Part::combine, [&] { combine(worker); });
+  timed(worker, Part::reset, [&] { reset(worker); });
+  // Its failure stands in the fault record, like that of every wait.
+  timed(worker, Part::leave, [&] { (void)meet_ranks(worker, Stage::reset); });
 }
 
 }  // namespace megamoe::sm90

@@ -4,9 +4,8 @@
 // counts them in at their pool block.
 
 #include "cuda/ptx/fence.hpp"
+#include "cuda/sm90/pool_rows.hpp"
 #include "cuda/sm90/tile_layout.hpp"
-#include "cuda/sm90/worker.hpp"
-#include "flow/count.hpp"
 #include "flow/pull.hpp"
 
 namespace megamoe::sm90 {
@@ -80,34 +79,16 @@ MM_DEVICE void load_recv_counts(const Worker& worker) {
 
 /// REQUIRES the exchange barrier is behind: totals, counts, lists and staged rows of all ranks are final.
 MM_DEVICE void pull(const Worker& worker) {
-  const Arguments& arguments = worker.arguments;
-  const flow::Workspace own = arguments.own();
+  const flow::Workspace own = worker.arguments.own();
   load_recv_counts(worker);
-
-  const uint32_t num_local = arguments.placement().num_local(arguments.rank);
-  const uint32_t num_warps = worker.num_rank_warps();
-  const uint64_t* totals = own.get<flow::Field::recv_total>();
-  uint32_t place = worker.rank_warp_idx();  // of this warp's next row in the run of the expert at hand, and beyond
-  uint32_t first_block = 0;
-  for (uint32_t e = 0; e < num_local; ++e) {
-    // The pool's map through a window of one expert: all of it would have to stand in memory.
-    const uint64_t total = ptx::ld_acquire<ptx::Scope::sys>(totals + e);  // consume(recv_total)
-    const uint32_t num_rows = flow::CountWord{total}.num_rows();
-    uint32_t blocks[2] = {first_block, first_block + flow::ceil_div(num_rows, arguments.dims.block_m)};
-    const flow::PoolMap pool{&num_rows, blocks, 1, arguments.dims.block_m};
-    for (; place < num_rows; place += num_warps) {
-      const flow::PoolBlock block = pool.block(flow::LocalExpert{0}, place / pool.block_m);
-      const flow::PoolRow row{num(pool.first_row(block)) + place % pool.block_m};
-      pull_row(worker, flow::LocalExpert{e}, place, row);
-      simt::syncwarp();
-      if (simt::lane_idx() == 0) {
-        uint32_t* arrived = own.get<flow::Field::arrived>() + num(block);
-        ptx::red_add<ptx::Order::release, ptx::Scope::gpu>(arrived, 1U);  // publish(arrived)
-      }
+  for_each_pool_row(worker, [&](const PoolPlace& mine) {
+    pull_row(worker, mine.expert, mine.place, mine.row);
+    simt::syncwarp();
+    if (simt::lane_idx() == 0) {
+      uint32_t* arrived = own.get<flow::Field::arrived>() + num(mine.block);
+      ptx::red_add<ptx::Order::release, ptx::Scope::gpu>(arrived, 1U);  // publish(arrived)
     }
-    place -= num_rows;
-    first_block = blocks[1];
-  }
+  });
 }
 
 }  // namespace megamoe::sm90

@@ -1,6 +1,7 @@
 #pragma once
 
-// Layers and calls for the communication half of the kernels: who sends how many tokens to which experts.
+// The one table of layers and calls for the communication stages of the kernels: who sends how many tokens to which
+// experts. Tests run it on the emulated machine, `megamoe check` on a GPU.
 
 #include <cstdint>
 #include <random>
@@ -10,7 +11,10 @@
 #include "cuda/sm90/arguments.hpp"
 #include "formats/bf16.hpp"
 
-namespace megamoe::sm90::testing {
+namespace megamoe::stages {
+
+using sm90::IdFormat;
+using sm90::RowFormat;
 
 /// How a router chooses.
 enum class Routing : uint8_t {
@@ -20,7 +24,7 @@ enum class Routing : uint8_t {
   one_expert,  ///< everybody, in all choices, the last expert
 };
 
-struct FlowCase {
+struct StageCase {
   const char* name;
   flow::Dims dims;
   Routing routing = Routing::uniform;
@@ -31,7 +35,6 @@ struct FlowCase {
   uint32_t num_blocks = 2;
   uint32_t num_threads = 64;
   std::vector<std::vector<uint32_t>> num_tokens;  ///< [call][rank]
-  uint64_t num_seeds = 20;                        ///< in continuous integration
 };
 
 /// One rank's arguments of one call, in every format.
@@ -47,7 +50,7 @@ struct RankData {
   std::vector<uint16_t> partial;  // [num_choices, max_tokens, hidden]
 };
 
-inline int64_t choose_expert(const FlowCase& layer, std::mt19937_64& random) {
+inline int64_t choose_expert(const StageCase& layer, std::mt19937_64& random) {
   const uint32_t num_experts = layer.dims.num_experts;
   switch (layer.routing) {
     case Routing::masked:
@@ -60,7 +63,7 @@ inline int64_t choose_expert(const FlowCase& layer, std::mt19937_64& random) {
   return static_cast<int64_t>(random() % num_experts);
 }
 
-inline RankData make_rank_data(const FlowCase& layer, uint32_t num_tokens, uint64_t seed) {
+inline RankData make_rank_data(const StageCase& layer, uint32_t num_tokens, uint64_t seed) {
   std::mt19937_64 random(seed);
   const flow::Dims& dims = layer.dims;
   RankData data;
@@ -86,6 +89,6 @@ inline RankData make_rank_data(const FlowCase& layer, uint32_t num_tokens, uint6
   return data;
 }
 
-std::vector<FlowCase> flow_cases();
+std::vector<StageCase> stage_cases();
 
-}  // namespace megamoe::sm90::testing
+}  // namespace megamoe::stages

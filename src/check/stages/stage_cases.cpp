@@ -1,6 +1,6 @@
-#include "flow_case.hpp"
+#include "check/stages/stage_case.hpp"
 
-namespace megamoe::sm90::testing {
+namespace megamoe::stages {
 namespace {
 
 flow::Dims dims_of(uint32_t num_ranks, uint32_t hidden, uint32_t num_experts, uint32_t top_k, uint32_t max_tokens) {
@@ -23,49 +23,42 @@ flow::Dims with_shared(flow::Dims dims, uint32_t num_shared) {
 
 }  // namespace
 
-std::vector<FlowCase> flow_cases() {
+std::vector<StageCase> stage_cases() {
   return {
-      {.name = "one_rank", .dims = dims_of(1, 48, 4, 2, 12), .num_tokens = {{12}, {1}, {5}}, .num_seeds = 30},
+      {.name = "one_rank", .dims = dims_of(1, 48, 4, 2, 12), .num_tokens = {{12}, {1}, {5}}},
       {.name = "one_rank_wide_rows",
        .dims = dims_of(1, 256, 3, 2, 6),
        .row_format = RowFormat::fp8_fp32_scales,
        .num_blocks = 3,
        .num_threads = 96,
-       .num_tokens = {{6}, {3}},
-       .num_seeds = 20},
+       .num_tokens = {{6}, {3}}},
       {.name = "short_last_scale_group",
        .dims = dims_of(2, 144, 4, 2, 6),
        .scale_rule = flow::ScaleRule::power_of_two,
-       .num_tokens = {{6, 5}, {2, 6}},
-       .num_seeds = 20},
+       .num_tokens = {{6, 5}, {2, 6}}},
       {.name = "uneven_experts",
        .dims = dims_of(3, 32, 7, 3, 8),
        .row_format = RowFormat::fp8_e8m0_scales,
        .id_format = IdFormat::int32,
-       .num_tokens = {{8, 3, 5}, {1, 8, 0}},
-       .num_seeds = 24},
+       .num_tokens = {{8, 3, 5}, {1, 8, 0}}},
       {.name = "masked_ids",
        .dims = dims_of(2, 32, 6, 4, 10),
        .routing = Routing::masked,
        .weight_rule = flow::RouterWeightRule::at_combine,
-       .num_tokens = {{10, 7}, {3, 10}},
-       .num_seeds = 24},
+       .num_tokens = {{10, 7}, {3, 10}}},
       {.name = "skewed_over_four_ranks",
        .dims = dims_of(4, 32, 8, 2, 10),
        .routing = Routing::skewed,
        .row_format = RowFormat::fp8_fp32_scales,
-       .num_tokens = {{10, 9, 1, 6}, {2, 10, 10, 0}},
-       .num_seeds = 20},
+       .num_tokens = {{10, 9, 1, 6}, {2, 10, 10, 0}}},
       {.name = "one_expert_takes_all",
        .dims = dims_of(3, 16, 4, 2, 9),
        .routing = Routing::one_expert,
-       .num_tokens = {{9, 9, 9}, {1, 0, 2}},
-       .num_seeds = 20},
+       .num_tokens = {{9, 9, 9}, {1, 0, 2}}},
       {.name = "shared_experts",
        .dims = with_shared(dims_of(2, 32, 4, 2, 8), 2),
        .weight_rule = flow::RouterWeightRule::at_combine,
-       .num_tokens = {{8, 5}, {0, 3}},
-       .num_seeds = 20},
+       .num_tokens = {{8, 5}, {0, 3}}},
       {.name = "no_tokens_anywhere", .dims = dims_of(2, 32, 4, 2, 8), .num_tokens = {{0, 0}, {4, 0}, {0, 0}}},
       {.name = "fewer_experts_than_ranks",
        .dims = dims_of(4, 16, 3, 1, 6),
@@ -75,9 +68,8 @@ std::vector<FlowCase> flow_cases() {
       {.name = "eight_ranks",
        .dims = dims_of(8, 16, 16, 2, 4),
        .id_format = IdFormat::int32,
-       .num_tokens = {{4, 3, 4, 0, 1, 4, 2, 4}, {1, 1, 0, 4, 0, 0, 1, 1}},
-       .num_seeds = 12},
+       .num_tokens = {{4, 3, 4, 0, 1, 4, 2, 4}, {1, 1, 0, 4, 0, 0, 1, 1}}},
   };
 }
 
-}  // namespace megamoe::sm90::testing
+}  // namespace megamoe::stages

@@ -5,14 +5,14 @@
 #include <cstring>
 #include <memory>
 
+#include "check/stages/stage_case.hpp"
 #include "cpu/worker.hpp"
-#include "flow_case.hpp"
 
-namespace megamoe::sm90::testing {
+namespace megamoe::stages {
 
-class CpuFlow {
+class CpuStages {
  public:
-  explicit CpuFlow(const FlowCase& layer) : layer_(layer) {
+  explicit CpuStages(const StageCase& layer) : layer_(layer) {
     rules_.dims = layer.dims;
     rules_.layout = flow::WorkspaceLayout::of(layer.dims);
     rules_.placement = flow::Placement::of(layer.dims);
@@ -108,7 +108,7 @@ class CpuFlow {
     return input;
   }
 
-  FlowCase layer_;
+  StageCase layer_;
   cpu::LayerRules rules_;
   std::vector<std::unique_ptr<Page[]>> memory_;
   std::vector<std::unique_ptr<Page[]>> scratch_memory_;
@@ -122,4 +122,4 @@ class CpuFlow {
   std::vector<cpu::Worker> workers_;
 };
 
-}  // namespace megamoe::sm90::testing
+}  // namespace megamoe::stages
