@@ -178,16 +178,24 @@ CaseResult run_case(const CheckCase& check_case, Backend backend) {
   return result;
 }
 
-CheckSummary run_cases(std::span<const CheckCase> cases, Backend backend,
-                       const std::function<void(const CaseResult&, size_t, size_t)>& on_result) {
+std::vector<NamedRun> named_runs(std::span<const CheckCase> cases, Backend backend) {
+  std::vector<NamedRun> runs;
+  for (const CheckCase& one : cases) {
+    runs.push_back({one.name, [&one, backend] { return run_case(one, backend); }});
+  }
+  return runs;
+}
+
+CheckSummary run_all(std::span<const NamedRun> runs,
+                     const std::function<void(const CaseResult&, size_t, size_t)>& on_result) {
   CheckSummary summary;
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const CaseResult result = run_case(cases[i], backend);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const CaseResult result = runs[i].run();
     summary.passed += result.outcome == CaseOutcome::passed ? 1 : 0;
     summary.failed += result.outcome == CaseOutcome::failed ? 1 : 0;
     summary.skipped += result.outcome == CaseOutcome::skipped ? 1 : 0;
     summary.worst_row_error = std::max(summary.worst_row_error, result.worst_row_error);
-    if (on_result) on_result(result, i + 1, cases.size());
+    if (on_result) on_result(result, i + 1, runs.size());
   }
   return summary;
 }

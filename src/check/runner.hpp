@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "check/case_table.hpp"
 #include "megamoe/megamoe.hpp"
@@ -38,8 +39,17 @@ struct CheckSummary {
 /// Skipped: the backend or instruction set is not available here (StatusCode::unsupported).
 CaseResult run_case(const CheckCase& check_case, Backend backend);
 
-/// Runs cases in order; `on_result` (may be empty) is called after each with (result, cases done, cases in all).
-CheckSummary run_cases(std::span<const CheckCase> cases, Backend backend,
-                       const std::function<void(const CaseResult&, size_t, size_t)>& on_result);
+/// Something that gives one result: a case of the table, or of another table on the same backend.
+struct NamedRun {
+  std::string name;
+  std::function<CaseResult()> run;
+};
+
+/// One run per case of the table, to which `cases` must stay alive.
+std::vector<NamedRun> named_runs(std::span<const CheckCase> cases, Backend backend);
+
+/// Runs them in order; `on_result` (may be empty) is called after each with (result, runs done, runs in all).
+CheckSummary run_all(std::span<const NamedRun> runs,
+                     const std::function<void(const CaseResult&, size_t, size_t)>& on_result);
 
 }  // namespace megamoe

@@ -54,7 +54,7 @@ TEST(Runner, CountsAndReportsEveryCase) {
   const std::vector<CheckCase> cases = {first_quick_case(), broken, first_quick_case()};
   std::vector<size_t> done;
   const CheckSummary summary =
-      run_cases(cases, Backend::cpu, [&](const CaseResult&, size_t num_done, size_t num_cases) {
+      run_all(named_runs(cases, Backend::cpu), [&](const CaseResult&, size_t num_done, size_t num_cases) {
         done.push_back(num_done);
         EXPECT_EQ(num_cases, 3U);
       });

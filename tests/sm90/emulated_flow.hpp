@@ -70,8 +70,7 @@ class EmulatedFlow final : public StageMachine {
   }
 
   Status run(sm90::Kernel kernel, uint32_t num_blocks) override {
-    const emu::Report report = kernel == sm90::Kernel::dispatch ? run(num_blocks, sm90::dispatch_kernel)
-                                                                : run(num_blocks, sm90::combine_kernel);
+    const emu::Report report = run_body(kernel, num_blocks);
     return report.clean() ? Status() : Status(StatusCode::internal, report.to_string());
   }
 
@@ -96,6 +95,15 @@ class EmulatedFlow final : public StageMachine {
   }
 
  private:
+  emu::Report run_body(sm90::Kernel kernel, uint32_t num_blocks) {
+    switch (kernel) {
+      case sm90::Kernel::dispatch: return run(num_blocks, sm90::dispatch_kernel);
+      case sm90::Kernel::combine: return run(num_blocks, sm90::combine_kernel);
+      case sm90::Kernel::meet: return run(num_blocks, sm90::meet_kernel);
+    }
+    return {};
+  }
+
   emu::Machine& machine() { return ranks_.machine(); }
 
   static size_t result_bytes(const flow::Dims& dims) { return dims.num_pool_rows() * dims.hidden * sizeof(uint16_t); }

@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bench_layer.hpp"
+#include "bench_stage_report.hpp"
 #include "check/ceilings.hpp"
 #include "commands.hpp"
 #include "host/errors.hpp"
@@ -29,13 +31,21 @@ In JSON, threads counts the workers of all ranks.
 --one-rank-of N times one rank of an N-rank group alone: a group of one rank with E/N experts and the same tokens per rank.
 Every expert then gets as many rows, and as many weight bytes are read, as on one rank of the real group.
 
+--stage dispatch|combine times one communication stage of the Hopper kernels alone, one rank to a GPU where there are
+enough GPUs, with --blocks blocks of --block-threads threads a rank. L2 is flushed and the ranks meet before each call;
+times are the slowest rank's. "first to last" runs from the first block's count (combine: push) to the last arrival (last
+sum); remote GB/s counts what crosses the link to one GPU over the time of pull (push).
+
 Examples:
+  megamoe bench --stage dispatch --shape v4-flash --ranks 2 --tokens 128,1024,8192
   megamoe bench --shape qwen3-30b --tokens 1,16,256 --ranks 2 --format fp8,mxfp4
   megamoe bench --shape v4-flash --one-rank-of 8 --tokens 256 --routing zipf:1.2 --json
   megamoe bench --shape 1024,512,16,4 --tokens 64 --routing file:ids.json)";
 
 struct BenchOptions {
   BenchRequest request;
+  std::optional<stages::TimedStage> stage;  ///< of the layer, alone; none: all of it
+  stages::StageBenchSpec stage_spec;
   OutputForm form = OutputForm::text;
 };
 
@@ -112,6 +122,11 @@ std::string results_text(const BenchRequest& request, const std::vector<BenchRes
 }
 
 Exit bench(const BenchOptions& options) {
+  if (options.stage) {
+    stages::StageBenchSpec spec = options.stage_spec;
+    spec.stage = *options.stage;
+    return bench_stages(options.request, spec, options.form);
+  }
   const Result<std::vector<BenchResult>> results = bench_layer(options.request);
   if (!results) return report_error(results.status());
   if (options.form == OutputForm::text) {
@@ -151,6 +166,21 @@ void add_workload(Command& command, BenchRequest& request) {
              request.routing, parse_bench_routing);
 }
 
+/// One communication stage instead of the layer.
+void add_stage(Command& command, BenchOptions& options) {
+  const std::string group = "One stage alone (Hopper GPUs)";
+  add_parsed(command, {.name = "--stage", .value = "NAME", .help = "dispatch or combine (see below)", .group = group},
+             options.stage, stages::parse_timed_stage);
+  add_whole(command, {.name = "--blocks", .value = "N", .help = "blocks per rank (default 16)", .group = group},
+            options.stage_spec.blocks_per_rank, {.min = 1, .max = 1024});
+  add_whole(command,
+            {.name = "--block-threads",
+             .value = "N",
+             .help = "threads per block, a multiple of 32 (default 1024)",
+             .group = group},
+            options.stage_spec.threads_per_block, {.min = 32, .max = 1024});
+}
+
 /// How long it is measured.
 void add_clock(Command& command, BenchRequest& request) {
   add_whole(command, {.name = "--repeat", .value = "N", .help = "time at least N calls (default 5)"}, request.num_calls,
@@ -173,6 +203,7 @@ void add_bench(CommandLine& line) {
                        [options] { return bench(*options); });
   add_workload(command, options->request);
   add_clock(command, options->request);
+  add_stage(command, *options);
   add_backend(command, options->request.backend);
   add_tuning(command, options->request.tuning);
   add_json(command, options->form);

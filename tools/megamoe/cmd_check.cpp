@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "check/runner.hpp"
+#include "check/stages/stage_runs.hpp"
 #include "commands.hpp"
 #include "host/errors.hpp"
 #include "options.hpp"
@@ -19,7 +20,10 @@ namespace {
 constexpr std::string_view kFooter = R"(
 Every case makes a layer and its tokens from a seed, runs it, and demands of every call: each row within the bound of the
 FP64 reference (a row error is relative to the row's norm); the same bits as one rank with one worker; the right number of
-rows for every expert. A case is skipped only if this machine lacks the backend or the instruction set.
+rows for every expert. With --backend sm90 the stages of dispatch and combine are also run on their own, on one rank to a
+GPU or several, and what they leave in the workspaces must equal, bit for bit, what the CPU backend's stages leave there.
+
+A case is skipped only if this machine lacks the backend or the instruction set.
 
 The last line reads `N passed, N failed`; the exit code is 1 if any case failed.
 
@@ -39,12 +43,12 @@ struct CheckOptions {
   OutputForm form = OutputForm::text;
 };
 
-Exit list_cases(const std::vector<CheckCase>& cases, OutputForm form) {
+Exit list_runs(const std::vector<NamedRun>& runs, OutputForm form) {
   Json names = Json::array();
   std::string text;
-  for (const CheckCase& check_case : cases) {
-    names.push_back(check_case.name);
-    text += check_case.name + "\n";
+  for (const NamedRun& run : runs) {
+    names.push_back(run.name);
+    text += run.name + "\n";
   }
   if (form == OutputForm::json) {
     print_json({{"cases", names}});
@@ -93,19 +97,23 @@ Json summary_json(const CheckOptions& options, const CheckSummary& summary, Json
 }
 
 Exit check(const CheckOptions& options) {
-  std::vector<CheckCase> cases = check_cases(options.suite);
-  std::erase_if(cases, [&](const CheckCase& one) { return one.name.find(options.filter) == std::string::npos; });
-  if (cases.empty()) {
+  const std::vector<CheckCase> cases = check_cases(options.suite);
+  std::vector<NamedRun> runs = named_runs(cases, options.backend);
+  if (options.backend == Backend::sm90) {
+    for (NamedRun& run : stages::stage_runs(options.suite)) runs.push_back(std::move(run));
+  }
+  std::erase_if(runs, [&](const NamedRun& one) { return one.name.find(options.filter) == std::string::npos; });
+  if (runs.empty()) {
     return report_error(invalid_argument("--filter must match at least one case", fmt::format("'{}'", options.filter),
                                          "see the names with --list"));
   }
-  if (options.listing == Listing::on) return list_cases(cases, options.form);
+  if (options.listing == Listing::on) return list_runs(runs, options.form);
 
   Json results = Json::array();
   CheckSummary summary;
   {
     Progress progress("checking");
-    summary = run_cases(cases, options.backend, [&](const CaseResult& result, size_t done, size_t total) {
+    summary = run_all(runs, [&](const CaseResult& result, size_t done, size_t total) {
       progress.update(done, total);
       if (options.form == OutputForm::json) {
         results.push_back(result_json(result));

@@ -89,6 +89,9 @@ inline RankData make_rank_data(const StageCase& layer, uint32_t num_tokens, uint
   return data;
 }
 
+/// Small layers of every kind, for the emulated machine and for GPUs.
 std::vector<StageCase> stage_cases();
+/// Layers and grids of the sizes that GPUs are for.
+std::vector<StageCase> large_stage_cases();
 
 }  // namespace megamoe::stages

@@ -21,6 +21,12 @@ flow::Dims with_shared(flow::Dims dims, uint32_t num_shared) {
   return dims;
 }
 
+flow::Dims large_dims(uint32_t num_ranks, uint32_t hidden, uint32_t num_experts, uint32_t top_k, uint32_t max_tokens) {
+  flow::Dims dims = dims_of(num_ranks, hidden, num_experts, top_k, max_tokens);
+  dims.block_m = 128;
+  return dims;
+}
+
 }  // namespace
 
 std::vector<StageCase> stage_cases() {
@@ -69,6 +75,35 @@ std::vector<StageCase> stage_cases() {
        .dims = dims_of(8, 16, 16, 2, 4),
        .id_format = IdFormat::int32,
        .num_tokens = {{4, 3, 4, 0, 1, 4, 2, 4}, {1, 1, 0, 4, 0, 0, 1, 1}}},
+  };
+}
+
+std::vector<StageCase> large_stage_cases() {
+  return {
+      {.name = "large/v4_flash",
+       .dims = large_dims(2, 4096, 256, 6, 128),
+       .num_blocks = 16,
+       .num_threads = 1024,
+       .num_tokens = {{128, 100}, {1, 0}, {128, 128}}},
+      {.name = "large/v3_eight_ranks",
+       .dims = large_dims(8, 7168, 256, 8, 16),
+       .row_format = RowFormat::fp8_fp32_scales,
+       .num_blocks = 8,
+       .num_threads = 512,
+       .num_tokens = {{16, 16, 0, 16, 3, 16, 16, 1}, {1, 2, 3, 4, 5, 6, 7, 8}}},
+      {.name = "large/gpt_oss_skewed",
+       .dims = large_dims(4, 2880, 32, 4, 64),
+       .routing = Routing::skewed,
+       .id_format = IdFormat::int32,
+       .num_blocks = 20,
+       .num_threads = 768,
+       .num_tokens = {{64, 64, 64, 64}, {0, 64, 0, 1}}},
+      {.name = "large/one_rank_all_sms",
+       .dims = with_shared(large_dims(1, 4096, 32, 6, 256), 1),
+       .routing = Routing::masked,
+       .num_blocks = 120,
+       .num_threads = 1024,
+       .num_tokens = {{256}, {7}, {256}}},
   };
 }
 

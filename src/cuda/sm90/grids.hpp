@@ -9,7 +9,8 @@
 
 namespace megamoe::sm90 {
 
-enum class Kernel : uint32_t { dispatch, combine };
+/// meet: all ranks wait for each other, nothing else; what follows begins everywhere at the same time.
+enum class Kernel : uint32_t { dispatch, combine, meet };
 
 /// Ranks that one grid can hold: their arguments travel by value, as kernel parameters.
 inline constexpr uint32_t kMaxVirtualRanks = 8;
@@ -24,5 +25,7 @@ template <uint32_t kNumRanks>
 const void* dispatch_grid_function();
 template <uint32_t kNumRanks>
 const void* combine_grid_function();
+template <uint32_t kNumRanks>
+const void* meet_grid_function();
 
 }  // namespace megamoe::sm90

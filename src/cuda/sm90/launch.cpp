@@ -18,6 +18,7 @@ const void* grid_function(Kernel kernel) {
   switch (kernel) {
     case Kernel::dispatch: return dispatch_grid_function<kNumRanks>();
     case Kernel::combine: return combine_grid_function<kNumRanks>();
+    case Kernel::meet: return meet_grid_function<kNumRanks>();
   }
   return nullptr;
 }
@@ -66,6 +67,7 @@ std::string_view to_string(Kernel kernel) {
   switch (kernel) {
     case Kernel::dispatch: return "dispatch";
     case Kernel::combine: return "combine";
+    case Kernel::meet: return "meet";
   }
   return "unknown";
 }

@@ -45,6 +45,11 @@ MM_DEVICE void dispatch_kernel(const Arguments& arguments, uint32_t worker_idx, 
   if (go_on) timed(worker, Part::pull, [&] { pull(worker); });
 }
 
+/// The barrier of all ranks alone.
+MM_DEVICE void meet_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
+  (void)meet_ranks(make_worker(arguments, worker_idx, num_workers), Stage::exchange);
+}
+
 /// push, where results wait for it; combine and reset between the barriers before and after them. `num_workers` need
 /// not be dispatch's.
 MM_DEVICE void combine_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
