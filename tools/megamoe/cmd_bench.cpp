@@ -176,9 +176,9 @@ void add_stage(Command& command, BenchOptions& options) {
   add_whole(command,
             {.name = "--block-threads",
              .value = "N",
-             .help = "threads per block, a multiple of 32 (default 1024)",
+             .help = "threads per block, a multiple of 32 (default 640)",
              .group = group},
-            options.stage_spec.threads_per_block, {.min = 32, .max = 1024});
+            options.stage_spec.threads_per_block, {.min = 32, .max = sm90::kMaxPlainThreads});
 }
 
 /// How long it is measured.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "check/synthetic.hpp"
-#include "cuda/sm90/arguments.hpp"
+#include "cuda/sm90/grids.hpp"
 #include "megamoe/status.hpp"
 
 namespace megamoe::stages {
@@ -28,7 +28,7 @@ struct StageBenchSpec {
   uint32_t tokens_per_rank = 128;
   TimedStage stage = TimedStage::dispatch;
   uint32_t blocks_per_rank = 16;
-  uint32_t threads_per_block = 1024;
+  uint32_t threads_per_block = sm90::kMaxPlainThreads;
   uint32_t num_warmup_calls = 5;
   uint32_t num_calls = 30;
 };

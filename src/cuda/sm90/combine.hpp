@@ -25,19 +25,34 @@ MM_DEVICE uint32_t round_pair(float low, float high) {
   return uint32_t{bf16_from_float(low)} | uint32_t{bf16_from_float(high)} << 16U;
 }
 
+/// Partials that a thread has under way at once.
+inline constexpr uint32_t kPartialsInFlight = 4;
+
 /// One thread combines kVecCols columns of one token.
 MM_DEVICE void combine_cols(const Arguments& arguments, flow::Token token, uint32_t col) {
   const flow::Dims& dims = arguments.dims;
   const flow::Workspace own = arguments.own();
+  const TokenIds ids = ids_of(arguments, token);
+  const uint64_t first = uint64_t{num(token)} * dims.hidden + col;
   float sums[kVecCols] = {};
-  flow::for_each_choice(ids_of(arguments, token), dims, [&](flow::Choice choice, flow::Expert) {
-    const uint32_t k = num(choice);
-    const uint16_t* row = own.row<flow::Field::partial>(k) + uint64_t{num(token)} * dims.hidden;
-    const simt::Vec4 partial = simt::load(reinterpret_cast<const simt::Vec4*>(row + col));
-    const bool is_weighted = arguments.weight_rule == flow::RouterWeightRule::at_combine && k < dims.top_k;
-    const float weight = is_weighted ? simt::load(own.row<flow::Field::topk_weight>(num(token)) + k) : 1.0F;
-    add_partial(sums, partial, weight, arguments.weight_rule);
-  });
+  for (uint32_t begin = 0; begin < dims.num_choices(); begin += kPartialsInFlight) {
+    simt::Vec4 partials[kPartialsInFlight];
+    float weights[kPartialsInFlight];
+    bool is_valid[kPartialsInFlight];
+    MM_UNROLL
+    for (uint32_t i = 0; i < kPartialsInFlight; ++i) {
+      const uint32_t k = begin + i;
+      is_valid[i] = k < dims.num_choices() && flow::choice_expert(ids, flow::Choice{k}, dims) != flow::kNoExpert;
+      if (!is_valid[i]) continue;
+      partials[i] = simt::load(reinterpret_cast<const simt::Vec4*>(own.row<flow::Field::partial>(k) + first));
+      const bool is_weighted = arguments.weight_rule == flow::RouterWeightRule::at_combine && k < dims.top_k;
+      weights[i] = is_weighted ? simt::load(own.row<flow::Field::topk_weight>(num(token)) + k) : 1.0F;
+    }
+    MM_UNROLL
+    for (uint32_t i = 0; i < kPartialsInFlight; ++i) {
+      if (is_valid[i]) add_partial(sums, partials[i], weights[i], arguments.weight_rule);
+    }
+  }
   const simt::Vec4 rounded{round_pair(sums[0], sums[1]), round_pair(sums[2], sums[3]), round_pair(sums[4], sums[5]),
                            round_pair(sums[6], sums[7])};
   uint16_t* y = arguments.y + uint64_t{num(token)} * dims.hidden;

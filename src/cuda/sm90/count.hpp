@@ -36,7 +36,8 @@ MM_DEVICE void count(const Worker& worker) {
   simt::sync_threads();
 }
 
-/// The block whose report made the word final passes the total on: to the owner's list of counts, then to its sum.
+/// The block whose report made the word final passes the total on: to the owner's list of counts and to its sum. The
+/// exchange barrier orders both before their readers.
 MM_DEVICE void exchange_count(const Arguments& arguments, flow::Expert expert, uint32_t total) {
   const flow::Placement placement = arguments.placement();
   const flow::Rank owner = placement.owner(expert, arguments.rank);
@@ -44,7 +45,7 @@ MM_DEVICE void exchange_count(const Arguments& arguments, flow::Expert expert, u
   const flow::Workspace there = arguments.peers().at(owner);
   simt::store(there.row<flow::Field::recv_count>(local) + num(arguments.rank), total);
   uint64_t* sum = there.get<flow::Field::recv_total>() + local;
-  ptx::red_add<ptx::Order::release, ptx::Scope::sys>(sum, flow::CountWord::report(total));  // publish(recv_total)
+  ptx::red_add<ptx::Order::relaxed, ptx::Scope::sys>(sum, flow::CountWord::report(total));
 }
 
 /// ENSURES expert_next holds where the block's slots begin in each expert's list.

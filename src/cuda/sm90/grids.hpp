@@ -15,6 +15,10 @@ enum class Kernel : uint32_t { dispatch, combine, meet };
 /// Ranks that one grid can hold: their arguments travel by value, as kernel parameters.
 inline constexpr uint32_t kMaxVirtualRanks = 8;
 
+/// Threads of a block of dispatch, combine or meet, at most: more would leave each too few registers for the loads that
+/// it keeps under way.
+inline constexpr uint32_t kMaxPlainThreads = 640;
+
 template <uint32_t kNumRanks>
 struct RankArguments {
   Arguments ranks[kNumRanks];

@@ -17,7 +17,7 @@ std::string_view to_string(Kernel kernel);
 
 struct LaunchShape {
   uint32_t blocks_per_rank = 1;
-  uint32_t threads_per_block = 1024;  ///< whole warps
+  uint32_t threads_per_block = kMaxPlainThreads;  ///< whole warps
 };
 
 /// Blocks of `kernel` that can be resident at once on the current device.

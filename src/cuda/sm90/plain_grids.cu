@@ -7,21 +7,21 @@ namespace megamoe::sm90 {
 namespace {
 
 template <uint32_t kNumRanks>
-__global__ void __launch_bounds__(1024, 1)
+__global__ void __launch_bounds__(kMaxPlainThreads, 1)
     dispatch_grid(const __grid_constant__ RankArguments<kNumRanks> arguments, uint32_t blocks_per_rank) {
   const VirtualRank mine = virtual_rank(blocks_per_rank);
   dispatch_kernel(arguments.ranks[mine.idx], mine.worker_idx, blocks_per_rank);
 }
 
 template <uint32_t kNumRanks>
-__global__ void __launch_bounds__(1024, 1)
+__global__ void __launch_bounds__(kMaxPlainThreads, 1)
     combine_grid(const __grid_constant__ RankArguments<kNumRanks> arguments, uint32_t blocks_per_rank) {
   const VirtualRank mine = virtual_rank(blocks_per_rank);
   combine_kernel(arguments.ranks[mine.idx], mine.worker_idx, blocks_per_rank);
 }
 
 template <uint32_t kNumRanks>
-__global__ void __launch_bounds__(1024, 1)
+__global__ void __launch_bounds__(kMaxPlainThreads, 1)
     meet_grid(const __grid_constant__ RankArguments<kNumRanks> arguments, uint32_t blocks_per_rank) {
   const VirtualRank mine = virtual_rank(blocks_per_rank);
   meet_kernel(arguments.ranks[mine.idx], mine.worker_idx, blocks_per_rank);

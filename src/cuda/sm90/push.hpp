@@ -8,7 +8,7 @@
 namespace megamoe::sm90 {
 
 /// 16-byte accesses that a lane has under way at once.
-inline constexpr uint32_t kPushesInFlight = 4;
+inline constexpr uint32_t kPushesInFlight = 8;
 
 /// One warp brings pool row `row` home.
 MM_DEVICE void push_row(const Arguments& arguments, flow::PoolRow row) {
@@ -37,7 +37,11 @@ MM_DEVICE void push_row(const Arguments& arguments, flow::PoolRow row) {
 
 /// REQUIRES dispatch of this call has ended on this rank. The barrier before combine makes the rows visible at home.
 MM_DEVICE void push(const Worker& worker) {
-  for_each_pool_row(worker, [&](const PoolPlace& mine) { push_row(worker.arguments, mine.row); });
+  load_pool_map(worker);
+  const uint32_t num_rows = num_pool_rows(worker);
+  for (uint32_t i = worker.rank_warp_idx(); i < num_rows; i += worker.num_rank_warps()) {
+    push_row(worker.arguments, find_pool_row(worker, i).row);
+  }
 }
 
 }  // namespace megamoe::sm90

@@ -2,43 +2,83 @@
 
 // stage_in: this rank's rows become e4m3 codes and scales in its workspace, where the owners of experts pull them.
 
+#include "cuda/ptx/convert.hpp"
 #include "cuda/sm90/worker.hpp"
 #include "formats/bf16.hpp"
 #include "formats/e8m0.hpp"
 
 namespace megamoe::sm90 {
 
-/// Columns of a scale group that one lane quantises.
-inline constexpr uint32_t kLaneCols = flow::kScaleGroup / simt::kWarpLanes;
-static_assert(kLaneCols == 4, "a lane loads 8 bytes of BF16 and stores 4 bytes of codes");
+/// Columns of a scale group that one lane quantises: a half warp takes a group, 16 bytes of BF16 a lane.
+inline constexpr uint32_t kLaneCols = 8;
+inline constexpr uint32_t kGroupLanes = flow::kScaleGroup / kLaneCols;
+static_assert(2U * kGroupLanes == simt::kWarpLanes);
+/// Groups that a half warp has under way at once.
+inline constexpr uint32_t kGroupsInFlight = 4;
 
-/// One warp quantises group `group` of row `token`. Lanes beyond a short last group take part with zeros.
-MM_DEVICE void quantise_group(const Arguments& arguments, uint32_t token, uint32_t group) {
-  const uint32_t col = group * flow::kScaleGroup + simt::lane_idx() * kLaneCols;
-  const bool has_cols = col < arguments.dims.hidden;
-  uint64_t quad = 0;
-  if (has_cols) {
-    const auto* row = static_cast<const uint16_t*>(arguments.x) + uint64_t{token} * arguments.dims.hidden;
-    quad = simt::load(reinterpret_cast<const uint64_t*>(row + col));
-  }
-  float values[kLaneCols];
-  float amax = 0.0F;
-  MM_UNROLL
-  for (uint32_t i = 0; i < kLaneCols; ++i) {
-    values[i] = bf16_to_float(static_cast<uint16_t>(quad >> (16U * i)));
-    const float term = flow::amax_term(values[i]);
-    amax = term > amax ? term : amax;
-  }
+MM_DEVICE float bf16_of_pair(uint32_t pair, uint32_t idx) {
+  return bits_float(idx == 0U ? pair << 16U : pair & 0xFFFF0000U);
+}
+
+/// Two values as codes. REQUIRES inverse_scale == rcp_rn(scale).
+MM_DEVICE uint32_t quantise_pair(uint32_t pair, float inverse_scale) {
+  constexpr float kNan = bits_float(0x7FC00000U);
+  const float low = bf16_of_pair(pair, 0);
+  const float high = bf16_of_pair(pair, 1);
+  return ptx::e4m3x2_from_floats(flow::is_finite(low) ? mul_rn(low, inverse_scale) : kNan,
+                                 flow::is_finite(high) ? mul_rn(high, inverse_scale) : kNan);
+}
+
+/// A half warp quantises the group whose columns `words` holds, 8 BF16 a lane.
+MM_DEVICE void quantise_group(const Arguments& arguments, uint32_t token, uint32_t group, const simt::Vec4& vec) {
+  const uint32_t words[4] = {vec.x, vec.y, vec.z, vec.w};
   // Floats that are not negative are ordered like their bits.
-  const float group_amax = bits_float(simt::reduce_max(simt::kAllLanes, float_bits(amax)));
-  const float scale = flow::group_scale(group_amax, arguments.scale_rule);
-  const float inverse_scale = rcp_rn(scale);
-  uint32_t codes = 0;
+  uint32_t amax_bits = 0;
   MM_UNROLL
-  for (uint32_t i = 0; i < kLaneCols; ++i) codes |= uint32_t{flow::quantise(values[i], inverse_scale)} << (8U * i);
+  for (const uint32_t word : words) {
+    const uint32_t low = float_bits(flow::amax_term(bf16_of_pair(word, 0)));
+    const uint32_t high = float_bits(flow::amax_term(bf16_of_pair(word, 1)));
+    amax_bits = amax_bits > low ? amax_bits : low;
+    amax_bits = amax_bits > high ? amax_bits : high;
+  }
+  MM_UNROLL
+  for (uint32_t lane_mask = kGroupLanes / 2U; lane_mask > 0U; lane_mask /= 2U) {
+    const uint32_t other = simt::shfl_xor(simt::kAllLanes, amax_bits, lane_mask);
+    amax_bits = amax_bits > other ? amax_bits : other;
+  }
+  const float scale = flow::group_scale(bits_float(amax_bits), arguments.scale_rule);
+  const float inverse_scale = rcp_rn(scale);
+  const uint32_t codes[2] = {quantise_pair(words[0], inverse_scale) | quantise_pair(words[1], inverse_scale) << 16U,
+                             quantise_pair(words[2], inverse_scale) | quantise_pair(words[3], inverse_scale) << 16U};
+  const uint32_t lane = simt::lane_idx() % kGroupLanes;
+  const uint32_t col = group * flow::kScaleGroup + lane * kLaneCols;
+  if (token >= arguments.num_tokens || col >= arguments.dims.hidden) return;
   const flow::Workspace own = arguments.own();
-  if (has_cols) simt::store(reinterpret_cast<uint32_t*>(own.row<flow::Field::x>(token) + col), codes);
-  if (simt::lane_idx() == 0) simt::store(own.row<flow::Field::x_scale>(token) + group, scale);
+  simt::store(reinterpret_cast<uint64_t*>(own.row<flow::Field::x>(token) + col),
+              uint64_t{codes[0]} | uint64_t{codes[1]} << 32U);
+  if (lane == 0) simt::store(own.row<flow::Field::x_scale>(token) + group, scale);
+}
+
+/// One warp quantises groups first .. first + 2 * kGroupsInFlight - 1 of all rows' groups; those beyond the last row
+/// are zeros that go nowhere.
+MM_DEVICE void quantise_groups(const Arguments& arguments, uint64_t first) {
+  const uint32_t num_groups = arguments.dims.hidden_groups();
+  simt::Vec4 vecs[kGroupsInFlight];
+  uint32_t tokens[kGroupsInFlight];
+  uint32_t groups[kGroupsInFlight];
+  MM_UNROLL
+  for (uint32_t i = 0; i < kGroupsInFlight; ++i) {
+    const uint64_t idx = first + 2U * i + simt::lane_idx() / kGroupLanes;
+    tokens[i] = static_cast<uint32_t>(idx / num_groups);
+    groups[i] = static_cast<uint32_t>(idx % num_groups);
+    const uint32_t col = groups[i] * flow::kScaleGroup + simt::lane_idx() % kGroupLanes * kLaneCols;
+    const auto* row = static_cast<const uint16_t*>(arguments.x) + uint64_t{tokens[i]} * arguments.dims.hidden;
+    vecs[i] = tokens[i] < arguments.num_tokens && col < arguments.dims.hidden
+                  ? simt::load(reinterpret_cast<const simt::Vec4*>(row + col))
+                  : simt::Vec4{};
+  }
+  MM_UNROLL
+  for (uint32_t i = 0; i < kGroupsInFlight; ++i) quantise_group(arguments, tokens[i], groups[i], vecs[i]);
 }
 
 /// One warp copies a row that is FP8 already; only the scales may change their type.
@@ -64,9 +104,10 @@ MM_DEVICE void stage_in(const Worker& worker) {
   const flow::Dims& dims = arguments.dims;
   if (arguments.row_format == RowFormat::bf16) {
     const uint64_t num_groups = uint64_t{arguments.num_tokens} * dims.hidden_groups();
-    for (uint64_t i = worker.rank_warp_idx(); i < num_groups; i += worker.num_rank_warps()) {
-      quantise_group(arguments, static_cast<uint32_t>(i / dims.hidden_groups()),
-                     static_cast<uint32_t>(i % dims.hidden_groups()));
+    constexpr uint32_t kStep = 2U * kGroupsInFlight;
+    for (uint64_t first = uint64_t{worker.rank_warp_idx()} * kStep; first < num_groups;
+         first += uint64_t{worker.num_rank_warps()} * kStep) {
+      quantise_groups(arguments, first);
     }
   } else {
     for (uint32_t t = worker.rank_warp_idx(); t < arguments.num_tokens; t += worker.num_rank_warps()) {

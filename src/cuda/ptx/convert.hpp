@@ -1,0 +1,25 @@
+#pragma once
+
+// Conversions that are one instruction for a pair of values.
+
+#include <cstdint>
+
+#include "cuda/simt/platform.hpp"
+#include "formats/e4m3.hpp"
+
+namespace megamoe::ptx {
+
+/// cvt.rn.satfinite.e4m3x2: two FP32 values as e4m3 codes, `low` in the low byte. Nearest even, saturating at +-448;
+/// any NaN becomes 0x7F.
+MM_DEVICE uint16_t e4m3x2_from_floats(float low, float high) {
+#if defined(__CUDACC__)
+  uint16_t codes;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+  return codes;
+#else
+  const auto code = [](float value) -> uint32_t { return value != value ? kE4m3Nan : e4m3_from_float(value); };
+  return static_cast<uint16_t>(code(low) | code(high) << 8U);
+#endif
+}
+
+}  // namespace megamoe::ptx
