@@ -26,7 +26,7 @@ MM_DEVICE uint32_t round_pair(float low, float high) {
 }
 
 /// Partials that a thread has under way at once.
-inline constexpr uint32_t kPartialsInFlight = 4;
+inline constexpr uint32_t kPartialsInFlight = 8;
 
 /// One thread combines kVecCols columns of one token.
 MM_DEVICE void combine_cols(const Arguments& arguments, flow::Token token, uint32_t col) {
@@ -36,21 +36,26 @@ MM_DEVICE void combine_cols(const Arguments& arguments, flow::Token token, uint3
   const uint64_t first = uint64_t{num(token)} * dims.hidden + col;
   float sums[kVecCols] = {};
   for (uint32_t begin = 0; begin < dims.num_choices(); begin += kPartialsInFlight) {
-    simt::Vec4 partials[kPartialsInFlight];
-    float weights[kPartialsInFlight];
     bool is_valid[kPartialsInFlight];
     MM_UNROLL
     for (uint32_t i = 0; i < kPartialsInFlight; ++i) {
-      const uint32_t k = begin + i;
-      is_valid[i] = k < dims.num_choices() && flow::choice_expert(ids, flow::Choice{k}, dims) != flow::kNoExpert;
-      if (!is_valid[i]) continue;
-      partials[i] = simt::load(reinterpret_cast<const simt::Vec4*>(own.row<flow::Field::partial>(k) + first));
-      const bool is_weighted = arguments.weight_rule == flow::RouterWeightRule::at_combine && k < dims.top_k;
-      weights[i] = is_weighted ? simt::load(own.row<flow::Field::topk_weight>(num(token)) + k) : 1.0F;
+      const flow::Choice choice{begin + i};
+      is_valid[i] = begin + i < dims.num_choices() && flow::choice_expert(ids, choice, dims) != flow::kNoExpert;
+    }
+    // In a loop of their own, so that they travel together.
+    simt::Vec4 partials[kPartialsInFlight];
+    MM_UNROLL
+    for (uint32_t i = 0; i < kPartialsInFlight; ++i) {
+      const uint16_t* partial = own.row<flow::Field::partial>(begin + i) + first;
+      partials[i] = is_valid[i] ? simt::load(reinterpret_cast<const simt::Vec4*>(partial)) : simt::Vec4{};
     }
     MM_UNROLL
     for (uint32_t i = 0; i < kPartialsInFlight; ++i) {
-      if (is_valid[i]) add_partial(sums, partials[i], weights[i], arguments.weight_rule);
+      if (!is_valid[i]) continue;
+      const uint32_t k = begin + i;
+      const bool is_weighted = arguments.weight_rule == flow::RouterWeightRule::at_combine && k < dims.top_k;
+      const float weight = is_weighted ? simt::load(own.row<flow::Field::topk_weight>(num(token)) + k) : 1.0F;
+      add_partial(sums, partials[i], weight, arguments.weight_rule);
     }
   }
   const simt::Vec4 rounded{round_pair(sums[0], sums[1]), round_pair(sums[2], sums[3]), round_pair(sums[4], sums[5]),
@@ -62,11 +67,13 @@ MM_DEVICE void combine_cols(const Arguments& arguments, flow::Token token, uint3
 /// REQUIRES the barrier before combine is behind: all partials are home.
 MM_DEVICE void combine(const Worker& worker) {
   const Arguments& arguments = worker.arguments;
-  const uint32_t vecs_per_row = arguments.dims.hidden / kVecCols;
-  const uint64_t num_vecs = uint64_t{arguments.num_tokens} * vecs_per_row;
-  for (uint64_t i = worker.rank_thread_idx(); i < num_vecs; i += worker.num_rank_threads()) {
-    const flow::Token token{static_cast<uint32_t>(i / vecs_per_row)};
-    combine_cols(arguments, token, static_cast<uint32_t>(i % vecs_per_row) * kVecCols);
+  // A warp takes a segment of a token's row.
+  constexpr uint32_t kSegmentCols = simt::kWarpLanes * kVecCols;
+  const uint32_t num_segments = flow::ceil_div(arguments.dims.hidden, kSegmentCols);
+  const uint32_t num_units = arguments.num_tokens * num_segments;
+  for (uint32_t i = worker.rank_warp_idx(); i < num_units; i += worker.num_rank_warps()) {
+    const uint32_t col = i % num_segments * kSegmentCols + simt::lane_idx() * kVecCols;
+    if (col < arguments.dims.hidden) combine_cols(arguments, flow::Token{i / num_segments}, col);
   }
 }
 

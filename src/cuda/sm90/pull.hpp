@@ -60,25 +60,45 @@ struct RowRound {
   }
 };
 
-/// The row's weight and where it came from, by one lane.
-MM_DEVICE void pull_facts(const Arguments& arguments, const PullItem& item, uint32_t token) {
-  const flow::Workspace own = arguments.own();
-  const flow::Workspace there = arguments.peers().at(item.rank);
-  const uint32_t choice = num(flow::slot_choice(item.slot, arguments.dims));
-  const bool is_routed = choice < arguments.dims.top_k;
-  const float weight = is_routed ? simt::load(there.row<flow::Field::topk_weight>(token) + choice) : 1.0F;
-  simt::store(own.get<flow::Field::pool_weight>() + num(item.row), weight);
-  const flow::RowSource source{token, static_cast<uint16_t>(num(item.rank)), static_cast<uint16_t>(choice)};
-  simt::store(own.get<flow::Field::source>() + num(item.row), source);
-}
+/// What a row brings besides its codes.
+struct RowFacts {
+  float scales[2] = {};  ///< of groups lane and lane + 32
+  float weight = 1.0F;   ///< lane 0
 
-/// Counts a row in at its block. All lanes, after their stores.
-MM_DEVICE void publish_arrival(const Worker& worker, flow::PoolBlock block) {
-  simt::syncwarp();
-  if (simt::lane_idx() != 0) return;
-  uint32_t* arrived = worker.arguments.own().get<flow::Field::arrived>() + num(block);
-  ptx::red_add<ptx::Order::release, ptx::Scope::gpu>(arrived, 1U);  // publish(arrived)
-}
+  MM_DEVICE void load(const Arguments& arguments, const PullItem& item, flow::Token token) {
+    const flow::Dims& dims = arguments.dims;
+    const flow::Workspace there = arguments.peers().at(item.rank);
+    MM_UNROLL
+    for (uint32_t i = 0; i < 2; ++i) {
+      const uint32_t g = simt::lane_idx() + i * simt::kWarpLanes;
+      if (g < dims.hidden_groups()) scales[i] = simt::load(there.row<flow::Field::x_scale>(num(token)) + g);
+    }
+    const uint32_t choice = num(flow::slot_choice(item.slot, dims));
+    if (simt::lane_idx() == 0 && choice < dims.top_k) {
+      weight = simt::load(there.row<flow::Field::topk_weight>(num(token)) + choice);
+    }
+  }
+
+  MM_DEVICE void store(const Arguments& arguments, const PullItem& item, flow::Token token) const {
+    const flow::Dims& dims = arguments.dims;
+    const flow::Workspace own = arguments.own();
+    float* to = own.row<flow::Field::pool_x_scale>(num(item.row));
+    MM_UNROLL
+    for (uint32_t i = 0; i < 2; ++i) {
+      const uint32_t g = simt::lane_idx() + i * simt::kWarpLanes;
+      if (g < dims.hidden_groups()) simt::store(to + g, scales[i]);
+    }
+    const float* from = arguments.peers().at(item.rank).row<flow::Field::x_scale>(num(token));
+    for (uint32_t g = simt::lane_idx() + 2U * simt::kWarpLanes; g < dims.hidden_groups(); g += simt::kWarpLanes) {
+      simt::store(to + g, simt::load(from + g));
+    }
+    if (simt::lane_idx() != 0) return;
+    simt::store(own.get<flow::Field::pool_weight>() + num(item.row), weight);
+    const auto choice = static_cast<uint16_t>(num(flow::slot_choice(item.slot, dims)));
+    const flow::RowSource source{num(token), static_cast<uint16_t>(num(item.rank)), choice};
+    simt::store(own.get<flow::Field::source>() + num(item.row), source);
+  }
+};
 
 /// Copies what every row asks for to shared memory: rows per expert and source rank.
 MM_DEVICE void load_recv_counts(const Worker& worker) {
@@ -90,59 +110,101 @@ MM_DEVICE void load_recv_counts(const Worker& worker) {
   }
 }
 
-/// No row before the first.
-inline constexpr flow::PoolBlock kNoBlock{~0U};
+/// Rows that a warp has under way at once.
+inline constexpr uint32_t kRowsInFlight = 2;
 
-/// One warp pulls a row, and publishes the one that it pulled before, into block `before`, while the loads are under
-/// way: a release waits for stores.
-MM_DEVICE void pull_row(const Worker& worker, const PullItem& item, flow::PoolBlock before) {
-  const Arguments& arguments = worker.arguments;
-  const flow::Dims& dims = arguments.dims;
-  const flow::Workspace own = arguments.own();
-  const flow::Workspace there = arguments.peers().at(item.rank);
-  const uint32_t token = num(flow::slot_token(item.slot, dims));
-  const uint8_t* from = there.row<flow::Field::x>(token);
-  const uint32_t row_in_block = num(item.row) % dims.block_m;
-  uint8_t* tile = own.row<flow::Field::pool_x>(num(item.row) - row_in_block);
+/// Up to kRowsInFlight rows of one warp; the valid ones come first.
+struct PullBatch {
+  PullItem items[kRowsInFlight];
+  uint32_t num_rows = 0;
+};
 
+MM_DEVICE PullBatch find_batch(const Worker& worker, uint32_t row_idx, uint32_t num_rows) {
+  PullBatch batch;
+  MM_UNROLL
+  for (uint32_t i = 0; i < kRowsInFlight; ++i) {
+    if (row_idx + i * worker.num_rank_warps() >= num_rows) break;
+    batch.items[i] = find_item(worker, row_idx + i * worker.num_rank_warps());
+    batch.num_rows = i + 1U;
+  }
+  return batch;
+}
+
+/// A row on its way through registers.
+struct RowOnTheWay {
+  const uint8_t* from = nullptr;
+  flow::Token token{};
   RowRound round;
-  round.load(from, 0, dims.hidden);
-  const float* scales = there.row<flow::Field::x_scale>(token);
-  for (uint32_t g = simt::lane_idx(); g < dims.hidden_groups(); g += simt::kWarpLanes) {
-    simt::store(own.row<flow::Field::pool_x_scale>(num(item.row)) + g, simt::load(scales + g));
+  RowFacts facts;
+
+  MM_DEVICE void load(const Arguments& arguments, const PullItem& item) {
+    const flow::Dims& dims = arguments.dims;
+    token = flow::slot_token(item.slot, dims);
+    from = arguments.peers().at(item.rank).row<flow::Field::x>(num(token));
+    round.load(from, 0, dims.hidden);
+    facts.load(arguments, item, token);
   }
-  if (simt::lane_idx() == 0) pull_facts(arguments, item, token);
-  if (before != kNoBlock) publish_arrival(worker, before);
-  round.store(tile, dims.block_m, row_in_block, 0, dims.hidden);
-  for (uint32_t begin = kRoundPieces; begin < dims.padded_hidden() / kPieceBytes; begin += kRoundPieces) {
-    round.load(from, begin, dims.hidden);
-    round.store(tile, dims.block_m, row_in_block, begin, dims.hidden);
+
+  MM_DEVICE void store(const Arguments& arguments, const PullItem& item) {
+    const flow::Dims& dims = arguments.dims;
+    const uint32_t row_in_block = num(item.row) % dims.block_m;
+    uint8_t* tile = arguments.own().row<flow::Field::pool_x>(num(item.row) - row_in_block);
+    facts.store(arguments, item, token);
+    round.store(tile, dims.block_m, row_in_block, 0, dims.hidden);
+    for (uint32_t begin = kRoundPieces; begin < dims.padded_hidden() / kPieceBytes; begin += kRoundPieces) {
+      round.load(from, begin, dims.hidden);
+      round.store(tile, dims.block_m, row_in_block, begin, dims.hidden);
+    }
   }
-  // Bulk copies read the tile: through the async proxy.
-  ptx::fence_proxy_async_global();
+};
+
+/// Counts a batch's rows in at their blocks. All lanes, after their stores.
+MM_DEVICE void publish_batch(const Worker& worker, const flow::PoolBlock (&blocks)[kRowsInFlight], uint32_t num_rows) {
+  if (num_rows == 0) return;
+  simt::syncwarp();
+  if (simt::lane_idx() != 0) return;
+  // One fence for all: it waits for whatever the thread has under way.
+  ptx::fence_acq_rel<ptx::Scope::gpu>();
+  MM_UNROLL
+  for (uint32_t i = 0; i < kRowsInFlight; ++i) {
+    uint32_t* arrived = worker.arguments.own().get<flow::Field::arrived>() + num(blocks[i]);
+    if (i < num_rows) ptx::red_add<ptx::Order::relaxed, ptx::Scope::gpu>(arrived, 1U);  // publish(arrived)
+  }
 }
 
 /// REQUIRES the exchange barrier is behind: totals, counts, lists and staged rows of all ranks are final.
 MM_DEVICE void pull(const Worker& worker) {
   load_recv_counts(worker);
   load_pool_map(worker);
+  const Arguments& arguments = worker.arguments;
   const uint32_t num_rows = num_pool_rows(worker);
-  const uint32_t stride = worker.num_rank_warps();
   uint32_t row_idx = worker.rank_warp_idx();
-  if (row_idx >= num_rows) return;
-  PullItem item = find_item(worker, row_idx);
-  flow::PoolBlock before = kNoBlock;
-  while (true) {
-    // The next row's slot comes while this row does.
-    row_idx += stride;
-    const bool has_next = row_idx < num_rows;
-    const PullItem next = has_next ? find_item(worker, row_idx) : PullItem{};
-    pull_row(worker, item, before);
-    before = item.block;
-    item = next;
-    if (!has_next) break;
+  PullBatch batch = find_batch(worker, row_idx, num_rows);
+  flow::PoolBlock before[kRowsInFlight] = {};
+  uint32_t num_before = 0;
+  while (batch.num_rows > 0) {
+    // The next rows' slots come while these rows do.
+    row_idx += kRowsInFlight * worker.num_rank_warps();
+    const PullBatch next = find_batch(worker, row_idx, num_rows);
+    // All loads before the first store: they travel together.
+    RowOnTheWay rows[kRowsInFlight];
+    MM_UNROLL
+    for (uint32_t i = 0; i < kRowsInFlight; ++i) {
+      if (i < batch.num_rows) rows[i].load(arguments, batch.items[i]);
+    }
+    // A release waits for stores: those of the rows before, while the loads are under way.
+    publish_batch(worker, before, num_before);
+    MM_UNROLL
+    for (uint32_t i = 0; i < kRowsInFlight; ++i) {
+      if (i < batch.num_rows) rows[i].store(arguments, batch.items[i]);
+      before[i] = batch.items[i].block;
+    }
+    // Bulk copies read the tiles: through the async proxy.
+    ptx::fence_proxy_async_global();
+    num_before = batch.num_rows;
+    batch = next;
   }
-  publish_arrival(worker, before);
+  publish_batch(worker, before, num_before);
 }
 
 }  // namespace megamoe::sm90

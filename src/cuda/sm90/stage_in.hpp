@@ -61,16 +61,16 @@ MM_DEVICE void quantise_group(const Arguments& arguments, uint32_t token, uint32
 
 /// One warp quantises groups first .. first + 2 * kGroupsInFlight - 1 of all rows' groups; those beyond the last row
 /// are zeros that go nowhere.
-MM_DEVICE void quantise_groups(const Arguments& arguments, uint64_t first) {
+MM_DEVICE void quantise_groups(const Arguments& arguments, uint32_t first) {
   const uint32_t num_groups = arguments.dims.hidden_groups();
   simt::Vec4 vecs[kGroupsInFlight];
   uint32_t tokens[kGroupsInFlight];
   uint32_t groups[kGroupsInFlight];
   MM_UNROLL
   for (uint32_t i = 0; i < kGroupsInFlight; ++i) {
-    const uint64_t idx = first + 2U * i + simt::lane_idx() / kGroupLanes;
-    tokens[i] = static_cast<uint32_t>(idx / num_groups);
-    groups[i] = static_cast<uint32_t>(idx % num_groups);
+    const uint32_t idx = first + 2U * i + simt::lane_idx() / kGroupLanes;
+    tokens[i] = idx / num_groups;
+    groups[i] = idx % num_groups;
     const uint32_t col = groups[i] * flow::kScaleGroup + simt::lane_idx() % kGroupLanes * kLaneCols;
     const auto* row = static_cast<const uint16_t*>(arguments.x) + uint64_t{tokens[i]} * arguments.dims.hidden;
     vecs[i] = tokens[i] < arguments.num_tokens && col < arguments.dims.hidden
@@ -103,10 +103,10 @@ MM_DEVICE void stage_in(const Worker& worker) {
   const Arguments& arguments = worker.arguments;
   const flow::Dims& dims = arguments.dims;
   if (arguments.row_format == RowFormat::bf16) {
-    const uint64_t num_groups = uint64_t{arguments.num_tokens} * dims.hidden_groups();
+    const uint32_t num_groups = arguments.num_tokens * dims.hidden_groups();
     constexpr uint32_t kStep = 2U * kGroupsInFlight;
-    for (uint64_t first = uint64_t{worker.rank_warp_idx()} * kStep; first < num_groups;
-         first += uint64_t{worker.num_rank_warps()} * kStep) {
+    for (uint32_t first = worker.rank_warp_idx() * kStep; first < num_groups;
+         first += worker.num_rank_warps() * kStep) {
       quantise_groups(arguments, first);
     }
   } else {
