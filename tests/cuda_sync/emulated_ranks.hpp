@@ -5,22 +5,18 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "../emu/seeds.hpp"
 #include "cuda/sync/wait.hpp"
 #include "emu/machine.hpp"
 #include "flow/workspace.hpp"
 
 namespace megamoe::sync::testing {
 
-/// Interleavings to try: MM_EMU_SEEDS, or what continuous integration can afford.
-inline uint64_t num_seeds(uint64_t in_ci) {
-  const char* wanted = std::getenv("MM_EMU_SEEDS");
-  return wanted == nullptr ? in_ci : std::strtoull(wanted, nullptr, 10);
-}
+using emu::testing::seeds;
 
 /// Three seeds of four look for races, every other one delays writes.
 inline emu::Options options_of(uint64_t seed) {

@@ -6,17 +6,13 @@
 namespace megamoe::stages {
 namespace {
 
-/// Interleavings of every case in continuous integration; `./dev emu-soak` tries many more.
-constexpr uint64_t kNumSeeds = 20;
-
 class Flow : public ::testing::TestWithParam<StageCase> {};
 
 TEST_P(Flow, GivesTheCpuBackendsBits) {
-  const uint64_t num_seeds = sync::testing::num_seeds(kNumSeeds);
-  for (uint64_t seed = 1; seed <= num_seeds && !HasFailure(); ++seed) {
+  for (const uint64_t seed : emu::testing::seeds()) {
     EmulatedFlow kernels(GetParam(), sync::testing::options_of(seed));
     const Status status = run_case(GetParam(), seed, kernels);
-    EXPECT_TRUE(status.ok()) << "seed " << seed << ": " << status.message();
+    EXPECT_TRUE(status.ok()) << status.message();
   }
 }
 
