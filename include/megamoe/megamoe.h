@@ -60,7 +60,7 @@ uint32_t mm_group_first_local_rank(const mm_group* group);
 /* ---------------------------------------------------------------- configuration */
 
 typedef int32_t mm_backend;
-enum { MM_BACKEND_AUTO = 0, MM_BACKEND_CPU = 1, MM_BACKEND_SM90 = 2, MM_BACKEND_SM100 = 3 };
+enum { MM_BACKEND_AUTO = 0, MM_BACKEND_CPU = 1, MM_BACKEND_SM90 = 2, MM_BACKEND_SM100 = 3, MM_BACKEND_CHAIN = 4 };
 
 typedef int32_t mm_isa;
 enum {

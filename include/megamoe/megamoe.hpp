@@ -57,8 +57,15 @@ class Group {
 
 // ---------------------------------------------------------------- layer
 
-enum class Backend : uint8_t { automatic, cpu, sm90, sm100 };
-/// "auto", "cpu", "sm90", "sm100".
+/// Where a layer runs. `automatic` takes the CPU.
+enum class Backend : uint8_t {
+  automatic,
+  cpu,
+  sm90,   ///< Hopper GPUs
+  sm100,  ///< Blackwell GPUs
+  chain,  ///< Hopper GPUs, one launch per stage: what sm90 must equal bit for bit
+};
+/// "auto", "cpu", "sm90", "sm100", "chain".
 std::string_view to_string(Backend backend);
 /// REQUIRES one of the names of to_string(Backend); anything else is an error that lists them.
 Result<Backend> parse_backend(std::string_view name);
@@ -136,6 +143,14 @@ class ArrayWeights final : public WeightSource {
 
 // ---------------------------------------------------------------- plan
 
+/// How the stages of a call are run.
+enum class Strategy : uint8_t {
+  fused,  ///< by workers that do all of them, tile by tile
+  chain,  ///< by one launch after the other
+};
+/// "fused", "chain".
+std::string_view to_string(Strategy strategy);
+
 /// One buffer of the plan.
 struct PlanBuffer {
   std::string name;     ///< field name, as in docs/memory.md
@@ -148,10 +163,11 @@ struct PlanBuffer {
 struct PlanInfo {
   LayerShape shape;
   Backend backend = Backend::cpu;
-  Isa isa = Isa::scalar;
+  Strategy strategy = Strategy::fused;
+  Isa isa = Isa::scalar;  ///< of the CPU's kernels
   uint32_t num_ranks = 0;
   uint32_t max_tokens_per_rank = 0;
-  uint32_t threads_per_rank = 0;
+  uint32_t threads_per_rank = 0;       ///< workers: threads, on a GPU blocks
   Pin pin = Pin::none;                 ///< never automatic; of this process
   uint32_t num_local_experts_max = 0;  ///< routed + shared, on the rank that has most
   uint32_t block_m = 0;
@@ -161,7 +177,8 @@ struct PlanInfo {
   uint64_t num_pool_rows = 0;
   uint64_t num_pool_blocks = 0;
   uint64_t workspace_bytes = 0;     ///< per rank, one allocation
-  uint64_t scratch_bytes = 0;       ///< per rank: all workers' tile scratch, one allocation
+  uint64_t scratch_bytes = 0;       ///< per rank, one allocation: all workers' tile scratch; on a GPU its copies of
+                                    ///< inputs and outputs that the caller holds in host memory
   std::vector<PlanBuffer> buffers;  ///< the workspace, field by field, in address order
 };
 
@@ -175,11 +192,13 @@ enum class Stage : uint8_t { stage_in, count, scatter, exchange, pull, gemm1, ge
 inline constexpr size_t kNumStages = 9;
 std::string_view to_string(Stage stage);
 
-/// Where the time of one call went on one rank.
+/// Where the time of one call went on one rank. On a GPU, busy_seconds of gemm1 and gemm2 are those launches' time,
+/// that of pull is dispatch's and that of combine is combine's with reset, all times num_workers; waits are inside.
 struct RankStats {
   std::array<double, kNumStages> busy_seconds{};  ///< summed over the rank's workers
   double wait_seconds = 0;                        ///< summed over the rank's workers: barriers, arrivals, masks
   double wall_seconds = 0;
+  double device_seconds = 0;       ///< GPU only: from the first launch's begin to the last one's end
   uint32_t num_rows_received = 0;  ///< pool rows of routed experts
   uint32_t num_workers = 0;
 };
@@ -192,7 +211,9 @@ class Layer {
   static Result<Layer> create(const LayerConfig& config, const WeightSource& weights, const Group& group);
 
   /// One forward pass. `inputs` and `outputs` have one entry per local rank, in rank order. Collective. Allocates
-  /// nothing. Errors: any broken rule of the inputs, before anything runs and the same on every rank; timeout.
+  /// nothing. On a GPU backend each span may be in host memory, or in the memory of the rank's GPU, which is used in
+  /// place where it begins at a multiple of 16 bytes; what the caller's own streams do to it must be done. Errors: any
+  /// broken rule of the inputs, before anything runs and the same on every rank; timeout.
   Status run(std::span<const RankInput> inputs, std::span<const RankOutput> outputs);
 
   const PlanInfo& plan() const;

@@ -91,6 +91,17 @@ void check_access(const void* address, uint32_t num_bytes, bool reads, bool writ
   }
 }
 
+void check_finished(const void* words, uint32_t num_words, const Where& where) {
+  for (uint32_t i = 0; i < num_words; ++i) {
+    uint32_t word = 0;
+    std::memcpy(&word, static_cast<const std::byte*>(words) + i * sizeof word, sizeof word);
+    if ((word | 0x80000000U) != (kUnfinishedD | 0x80000000U)) continue;
+    world().note(FindingKind::mma_order, &self(), where,
+                 "the value comes from an accumulator register that was read before wgmma_wait_group handed it back");
+    return;
+  }
+}
+
 void watched_load(void* destination, const void* source, uint32_t num_bytes, AccessKind kind, const Where& where) {
   World& machine = world();
   machine.races.on_read(self(), source, num_bytes, kind, where);

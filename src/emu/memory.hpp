@@ -78,6 +78,12 @@ T load(const T* source, const Where& where) {
   return *source;
 }
 
+/// Bits of every accumulator register between wgmma_mma_async and the wgmma_wait_group that ends it: a quiet NaN that
+/// no arithmetic makes.
+inline constexpr uint32_t kUnfinishedD = 0x7FD0F1D0;
+/// Notes a finding when one of the words, of either sign, is an unfinished accumulator: it was read too early.
+void check_finished(const void* words, uint32_t num_words, const Where& where);
+
 template <class T>
 void store(T* destination, const T& value, const Where& where) {
   constexpr uint32_t kBytes = sizeof(T);
@@ -87,6 +93,7 @@ void store(T* destination, const T& value, const Where& where) {
     check_access(destination, kBytes, false, true, where);
   }
   World& machine = world();
+  if (kBytes >= 4 && machine.has_mma) check_finished(&value, kBytes / 4, where);
   ++machine.version;
   uint8_t* states = machine.arena->states(destination);
   if ((states[0] & kShared) != 0) machine.arena->stamp(destination) = machine.owner_of(destination)->num_proxy_fences;

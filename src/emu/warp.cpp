@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "emu/memory.hpp"
 #include "emu/step.hpp"
 #include "emu/world.hpp"
 
@@ -60,6 +61,11 @@ uint32_t elected_lane(uint32_t mask) {
   Random random(world().report.seed ^ (uint64_t{mask} << 20U));
   for (uint32_t skip = random.below(count); skip > 0; --skip) mask &= mask - 1;
   return static_cast<uint32_t>(std::countr_zero(mask));
+}
+
+bool is_shuffle(WarpOperation operation) {
+  return operation == WarpOperation::shuffle_index || operation == WarpOperation::shuffle_up ||
+         operation == WarpOperation::shuffle_down || operation == WarpOperation::shuffle_xor;
 }
 
 void finish_shuffle(Warp& warp, const WarpCollective& group) {
@@ -152,6 +158,7 @@ uint64_t warp_collective(WarpOperation operation, uint32_t mask, uint64_t value,
                  fmt::format("{}: mask {:#x} must name the caller and no lane that has exited (exited: {:#x})",
                              name_of(code), mask, warp.exited));
   }
+  if (world().has_mma && is_shuffle(operation)) check_finished(&value, 1, where);
   WarpCollective& group = find_group(warp, code, mask, where);
   group.arrived |= 1U << lane.lane_idx;
   group.values[lane.lane_idx] = value;

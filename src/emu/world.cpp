@@ -224,6 +224,7 @@ void World::begin() {
   report.seed = options.seed;
   random = Random(options.seed);
   watches_accesses = options.races == Races::find || options.stores == Stores::delayed;
+  has_mma = false;
   num_steps = 0;
   clock_ns = 0;
   version = 0;

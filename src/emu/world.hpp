@@ -43,8 +43,9 @@ class World {
   std::vector<std::unique_ptr<Grid>> grids;   ///< of the present run
   Report report;
 
-  // The next two are read at every access.
+  // The next three are read at every access.
   bool watches_accesses = false;  ///< races are looked for or stores are delayed
+  bool has_mma = false;           ///< some wgmma has been issued: accumulators may be in flight
   uint32_t countdown = 1;         ///< lane-steps until the running lane must let others run
   uint64_t num_steps = 0;         ///< counted when a countdown ends
   uint64_t clock_ns = 0;          ///< virtual time besides the steps

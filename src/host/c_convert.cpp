@@ -45,6 +45,7 @@ constexpr std::array kBackends{
     Choice<Backend>{MM_BACKEND_CPU, Backend::cpu, "MM_BACKEND_CPU"},
     Choice<Backend>{MM_BACKEND_SM90, Backend::sm90, "MM_BACKEND_SM90"},
     Choice<Backend>{MM_BACKEND_SM100, Backend::sm100, "MM_BACKEND_SM100"},
+    Choice<Backend>{MM_BACKEND_CHAIN, Backend::chain, "MM_BACKEND_CHAIN"},
 };
 constexpr std::array kIsas{
     Choice<Isa>{MM_ISA_AUTO, Isa::automatic, "MM_ISA_AUTO"},

@@ -6,6 +6,7 @@
 #include "host/errors.hpp"
 #include "host/group.hpp"
 #include "host/plan.hpp"
+#include "host/sm90_backend.hpp"
 #include "host/validate.hpp"
 
 namespace megamoe {
@@ -96,7 +97,9 @@ Result<Layer> Layer::create(const LayerConfig& config, const WeightSource& weigh
   auto state = std::make_unique<internal::LayerState>();
   state->group = group.state_;
   state->plan = *std::move(plan);
-  auto backend = internal::make_cpu_backend({state->plan, config, weights, ranks});
+  const internal::LayerParts parts{state->plan, config, weights, ranks};
+  auto backend =
+      state->plan.info.backend == Backend::cpu ? internal::make_cpu_backend(parts) : internal::make_sm90_backend(parts);
   MM_RETURN_IF_ERROR(backend.status());
   state->backend = *std::move(backend);
   state->calls.resize(ranks.num_local_ranks);

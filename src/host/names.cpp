@@ -37,12 +37,22 @@ std::string_view to_string(Backend backend) {
     case Backend::cpu: return "cpu";
     case Backend::sm90: return "sm90";
     case Backend::sm100: return "sm100";
+    case Backend::chain: return "chain";
   }
   return "unknown";
 }
 
 Result<Backend> parse_backend(std::string_view name) {
-  return parse("backend", std::array{Backend::automatic, Backend::cpu, Backend::sm90, Backend::sm100}, name);
+  return parse("backend", std::array{Backend::automatic, Backend::cpu, Backend::sm90, Backend::sm100, Backend::chain},
+               name);
+}
+
+std::string_view to_string(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::fused: return "fused";
+    case Strategy::chain: return "chain";
+  }
+  return "unknown";
 }
 
 std::string_view to_string(Isa isa) {

@@ -8,6 +8,8 @@
 #include "host/describe.hpp"
 #include "host/errors.hpp"
 #include "host/group.hpp"
+#include "host/sm90_backend.hpp"
+#include "host/sm90_staging.hpp"
 #include "host/validate.hpp"
 #include "topology/cpu_quota.hpp"
 #include "topology/thread_map.hpp"
@@ -26,7 +28,26 @@ constexpr uint64_t kMaxRows = uint64_t{1} << 31;
 /// Zero means "choose for me".
 uint32_t or_default(uint32_t value, uint32_t chosen) { return value != 0 ? value : chosen; }
 
-flow::Dims make_dims(const LayerConfig& config, uint32_t num_ranks, uint32_t num_workers) {
+/// Tiles that a backend takes where the caller leaves them to it, and the workers that share them.
+struct Tiles {
+  uint32_t block_m = 0;
+  uint32_t gemm1_block_n = 0;
+  uint32_t gemm2_block_n = 0;
+  uint32_t num_workers = 1;  ///< per rank
+};
+
+Tiles cpu_tiles(const LayerConfig& config, uint32_t num_ranks, uint32_t num_workers) {
+  const LayerShape& shape = config.shape;
+  // Blocks as long as an expert's run is at full load: a weight tile is then expanded once for all of its rows.
+  const uint64_t mean_rows = uint64_t{num_ranks} * config.max_tokens_per_rank * shape.top_k / shape.num_experts;
+  const uint32_t num_groups = flow::ceil_div(shape.intermediate, flow::kScaleGroup);
+  return {.block_m = mean_rows > 64 ? 128U : 64U,
+          .gemm1_block_n = flow::ceil_div(num_groups, flow::kMaxGemm1NBlocks) * flow::kScaleGroup,
+          .gemm2_block_n = std::min(kGemm2BlockN, shape.hidden),
+          .num_workers = num_workers};
+}
+
+flow::Dims make_dims(const LayerConfig& config, uint32_t num_ranks, const Tiles& tiles) {
   const LayerShape& shape = config.shape;
   flow::Dims dims;
   dims.num_ranks = num_ranks;
@@ -36,14 +57,10 @@ flow::Dims make_dims(const LayerConfig& config, uint32_t num_ranks, uint32_t num
   dims.num_shared = shape.num_shared_experts;
   dims.top_k = shape.top_k;
   dims.max_tokens = config.max_tokens_per_rank;
-
-  // Blocks as long as an expert's run is at full load: a weight tile is then expanded once for all of its rows.
-  const uint64_t mean_rows = uint64_t{num_ranks} * dims.max_tokens * dims.top_k / dims.num_experts;
-  dims.block_m = or_default(config.tuning.block_m, mean_rows > 64 ? 128 : 64);
-  const uint32_t groups_per_block = flow::ceil_div(dims.intermediate_groups(), flow::kMaxGemm1NBlocks);
-  dims.gemm1_block_n = or_default(config.tuning.gemm1_block_n, groups_per_block * flow::kScaleGroup);
-  dims.gemm2_block_n = or_default(config.tuning.gemm2_block_n, std::min(kGemm2BlockN, dims.hidden));
-  const uint32_t wave = flow::ceil_div(kWaveTilesPerWorker * num_workers, dims.gemm1_n_blocks());
+  dims.block_m = or_default(config.tuning.block_m, tiles.block_m);
+  dims.gemm1_block_n = or_default(config.tuning.gemm1_block_n, tiles.gemm1_block_n);
+  dims.gemm2_block_n = or_default(config.tuning.gemm2_block_n, tiles.gemm2_block_n);
+  const uint32_t wave = flow::ceil_div(kWaveTilesPerWorker * tiles.num_workers, dims.gemm1_n_blocks());
   dims.experts_per_wave = or_default(config.tuning.experts_per_wave, std::min(wave, dims.num_local_max()));
   return dims;
 }
@@ -61,13 +78,7 @@ Status validate_sizes(const flow::Dims& dims) {
   return {};
 }
 
-Result<Backend> choose_backend(Backend wanted) {
-  if (wanted == Backend::automatic || wanted == Backend::cpu) return Backend::cpu;
-  return error(StatusCode::unsupported, "backend must be one that this build has: cpu", to_string(wanted),
-               "use auto or cpu");
-}
-
-/// What `dims` decide.
+/// What the rules decide.
 PlanInfo describe(const LayerConfig& config, Backend backend, const LayerRules& rules) {
   const flow::Dims& d = rules.dims;
   PlanInfo info;
@@ -117,6 +128,43 @@ Result<CpuPlan> make_cpu_plan(const Tuning& tuning, uint32_t num_ranks) {
   return cpu;
 }
 
+/// Rules and description of a layer with these tiles. Errors: invalid_argument.
+Result<Plan> make_shared_plan(const LayerConfig& config, Backend backend, uint32_t num_ranks, const Tiles& tiles) {
+  const flow::Dims dims = make_dims(config, num_ranks, tiles);
+  MM_RETURN_IF_ERROR(validate_sizes(dims));
+  Plan plan;
+  plan.rules = make_rules(config, dims);
+  plan.info = describe(config, backend, plan.rules);
+  plan.info.threads_per_rank = tiles.num_workers;
+  return plan;
+}
+
+Result<Plan> make_cpu_layer_plan(const LayerConfig& config, uint32_t num_ranks) {
+  auto cpu = make_cpu_plan(config.tuning, num_ranks);
+  MM_RETURN_IF_ERROR(cpu.status());
+  auto plan = make_shared_plan(config, Backend::cpu, num_ranks, cpu_tiles(config, num_ranks, cpu->num_workers));
+  MM_RETURN_IF_ERROR(plan.status());
+  plan->cpu = *std::move(cpu);
+  plan->info.isa = plan->cpu.kernels->isa;
+  plan->info.scratch_bytes = plan->cpu.num_workers * cpu::Scratch::num_bytes(plan->rules.dims);
+  plan->info.pin = topology::resolve_pin(config.tuning.pin, plan->cpu.topology, {num_ranks, plan->cpu.num_workers});
+  return plan;
+}
+
+Result<Plan> make_sm90_layer_plan(const LayerConfig& config, uint32_t num_ranks) {
+  const auto gpus = find_hopper_gpus();
+  MM_RETURN_IF_ERROR(gpus.status());
+  auto sm90 = make_sm90_plan(config, num_ranks, *gpus);
+  MM_RETURN_IF_ERROR(sm90.status());
+  auto plan = make_shared_plan(config, config.backend, num_ranks,
+                               {kSm90BlockM, kSm90Gemm1BlockN, kSm90Gemm2BlockN, sm90->blocks_per_rank});
+  MM_RETURN_IF_ERROR(plan.status());
+  plan->sm90 = *std::move(sm90);
+  plan->info.strategy = Strategy::chain;
+  plan->info.scratch_bytes = Sm90Staging::of(plan->rules.dims).num_bytes;
+  return plan;
+}
+
 /// Instruction sets that give the same bits have the same number.
 uint64_t order_of_additions(Isa isa) {
   return isa == Isa::avx512_bf16 || isa == Isa::amx_bf16 ? static_cast<uint64_t>(isa) : 0;
@@ -129,29 +177,23 @@ Result<Plan> make_plan(const LayerConfig& config, uint32_t num_ranks) {
   if (num_ranks < 1 || num_ranks > kMaxRanks) {
     return invalid_argument(fmt::format("num_ranks must be in 1..{}", kMaxRanks), num_ranks, "ask for fewer ranks");
   }
-  const auto backend = choose_backend(config.backend);
-  if (!backend) return backend.status();
-  auto cpu = make_cpu_plan(config.tuning, num_ranks);
-  MM_RETURN_IF_ERROR(cpu.status());
-
-  Plan plan;
-  plan.cpu = *std::move(cpu);
-  const flow::Dims dims = make_dims(config, num_ranks, plan.cpu.num_workers);
-  MM_RETURN_IF_ERROR(validate_sizes(dims));
-  plan.rules = make_rules(config, dims);
-  plan.info = describe(config, *backend, plan.rules);
-  plan.info.isa = plan.cpu.kernels->isa;
-  plan.info.threads_per_rank = plan.cpu.num_workers;
-  plan.info.scratch_bytes = plan.cpu.num_workers * cpu::Scratch::num_bytes(dims);
-  plan.info.pin = topology::resolve_pin(config.tuning.pin, plan.cpu.topology, {num_ranks, plan.cpu.num_workers});
-  return plan;
+  switch (config.backend) {
+    case Backend::automatic:
+    case Backend::cpu: return make_cpu_layer_plan(config, num_ranks);
+    case Backend::sm90:
+    case Backend::chain: return make_sm90_layer_plan(config, num_ranks);
+    case Backend::sm100: break;
+  }
+  return error(StatusCode::unsupported, "backend must be one that this build has: cpu, sm90 or chain",
+               to_string(config.backend), "use auto or cpu");
 }
 
 cpu::LayerRules cpu_rules(const Plan& plan) { return {plan.rules, plan.cpu.kernels, plan.cpu.num_workers}; }
 
 std::vector<std::pair<std::string, uint64_t>> agreement(const Plan& plan) {
   const flow::Dims& d = plan.rules.dims;
-  return {{"hidden", d.hidden},
+  return {{"backend", static_cast<uint64_t>(plan.info.backend)},
+          {"hidden", d.hidden},
           {"intermediate", d.intermediate},
           {"num_experts", d.num_experts},
           {"num_shared_experts", d.num_shared},

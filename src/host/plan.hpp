@@ -21,11 +21,18 @@ struct CpuPlan {
   uint32_t num_useful_threads = 1;  ///< of this process, by affinity mask and CPU quota
 };
 
+/// What the Hopper backend plans for itself.
+struct Sm90Plan {
+  uint32_t ranks_per_gpu = 1;    ///< on the GPU that has most
+  uint32_t blocks_per_rank = 1;  ///< its workers: as many SMs
+};
+
 /// The public plan, the rules that all backends share, and what info.backend needs besides.
 struct Plan {
   PlanInfo info;
   LayerRules rules;
-  CpuPlan cpu;
+  CpuPlan cpu;    ///< of Backend::cpu
+  Sm90Plan sm90;  ///< of Backend::sm90 and Backend::chain
 };
 
 /// Validates `config` and plans it for `num_ranks` ranks. Errors: invalid_argument, unsupported.

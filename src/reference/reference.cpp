@@ -18,7 +18,10 @@ using reference::QuantisedGroup;
 
 /// What FP32 sums of products may be off by, relative to the norms of the two factors: 128 additions round by 2^-26 of
 /// a partial sum of half the norm on average, which random signs add up to 2^-23.5; this is three times as much.
-constexpr double kSumError = 0x1p-22;
+constexpr double kFp32SumError = 0x1p-22;
+/// The same for the tensor core: 132 terms of a chunk lose up to 2^-13 of a term's bound, which is a sixteenth of the
+/// norm or so; random signs add that up to 2^-14.5 in a single chunk, and to less in many. This is five times as much.
+constexpr double kTensorCoreSumError = 0x1p-12;
 /// Relative error of the FP32 activation, for arguments of the exponential near zero.
 constexpr double kActivationError = 0x1p-21;
 /// Largest slope of g * sigmoid(alpha * g) in g, for any alpha.
@@ -34,6 +37,7 @@ struct Visit {
 /// The whole computation's state.
 struct Work {
   const LayerConfig* config = nullptr;
+  double sum_error = kFp32SumError;
   size_t num_slots = 0;             ///< per token: K + shared experts
   std::vector<double> x;            // [T, H]
   std::vector<double> x_norm;       // [T]
@@ -105,8 +109,8 @@ Intermediate gemm1(const Work& work, const Visit& visit, const DenseExpert& expe
     const double glu = gate / (1.0 + std::exp(-alpha * gate));
     const double value = glu * up * weight;
     const double x_norm = work.x_norm[visit.token];
-    const double gate_error = kSumError * (x_norm * norms.gate_row[i] + std::fabs(expert.gate_bias[i]));
-    const double up_error = kSumError * (x_norm * norms.up_row[i] + std::fabs(expert.up_bias[i]));
+    const double gate_error = work.sum_error * (x_norm * norms.gate_row[i] + std::fabs(expert.gate_bias[i]));
+    const double up_error = work.sum_error * (x_norm * norms.up_row[i] + std::fabs(expert.up_bias[i]));
     result.value.push_back(value);
     result.error.push_back(std::fabs(weight) * (kMaxGluSlope * std::fabs(up) * gate_error + std::fabs(glu) * up_error) +
                            std::fabs(value) * kActivationError * (1.0 + std::fabs(alpha * gate)));
@@ -241,10 +245,12 @@ ReferenceRows combine(Work& work, uint32_t num_tokens) {
 
 }  // namespace
 
-Result<ReferenceRows> reference_rows(const LayerConfig& config, const WeightSource& weights, const RankInput& input) {
+Result<ReferenceRows> reference_rows(const LayerConfig& config, const WeightSource& weights, const RankInput& input,
+                                     ProductSums sums) {
   const LayerShape& shape = config.shape;
   Work work;
   work.config = &config;
+  work.sum_error = sums == ProductSums::fp32 ? kFp32SumError : kTensorCoreSumError;
   work.num_slots = size_t{shape.top_k} + shape.num_shared_experts;
   Result<std::vector<double>> x = reference::activation_values(config, input);
   MM_RETURN_IF_ERROR(x.status());

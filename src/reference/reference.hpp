@@ -22,8 +22,16 @@ struct ReferenceRows {
   std::vector<uint8_t> poisoned;  ///< [T]: 1 where y holds NaN (non-finite input or weight scale)
 };
 
+/// How the layer under judgement adds products; the reference adds in FP64 whatever it says, but
+/// ReferenceRows::flip_slack follows from it.
+enum class ProductSums : uint8_t {
+  fp32,
+  fp8_tensor_core,  ///< Hopper's: 13 fraction bits, truncated (docs/hopper-tensor-core.md), promoted every 128 of K
+};
+
 /// Computes the layer's result for the tokens of `input`. Uses shape and activation of `config` only.
 /// Errors: whatever `weights` returns; sizes of `input` or of a weight that do not fit the shape.
-Result<ReferenceRows> reference_rows(const LayerConfig& config, const WeightSource& weights, const RankInput& input);
+Result<ReferenceRows> reference_rows(const LayerConfig& config, const WeightSource& weights, const RankInput& input,
+                                     ProductSums sums = ProductSums::fp32);
 
 }  // namespace megamoe

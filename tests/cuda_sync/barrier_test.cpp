@@ -6,8 +6,6 @@
 namespace megamoe::sync::testing {
 namespace {
 
-constexpr uint64_t kNumSeeds = 60;
-
 /// One launch on every rank; expects it clean and right.
 template <class Meet>
 void expect_rounds_hold(EmulatedRanks& ranks, const Shape& shape, Meet meet) {
@@ -27,7 +25,7 @@ void expect_rounds_hold(EmulatedRanks& ranks, const Shape& shape, Meet meet) {
 
 /// Launches of different size follow each other on one word.
 TEST(GridBarrier, HoldsForLaunchesOfAnySize) {
-  for (uint64_t seed = 1; seed <= num_seeds(kNumSeeds); ++seed) {
+  for (const uint64_t seed : seeds()) {
     EmulatedRanks ranks(small_dims(1), options_of(seed));
     for (const uint32_t num_blocks : {3U, 1U, 5U}) {
       expect_rounds_hold(ranks, {.num_blocks = num_blocks},
@@ -42,7 +40,7 @@ class PeerBarrier : public ::testing::TestWithParam<uint32_t> {};
 
 TEST_P(PeerBarrier, Holds) {
   const uint32_t num_ranks = GetParam();
-  for (uint64_t seed = 1; seed <= num_seeds(kNumSeeds / num_ranks + 8); ++seed) {
+  for (const uint64_t seed : seeds()) {
     EmulatedRanks ranks(small_dims(num_ranks), options_of(seed));
     for (const uint32_t num_blocks : {2U, 3U}) {
       expect_rounds_hold(ranks, {.num_ranks = num_ranks, .num_blocks = num_blocks},
@@ -55,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, PeerBarrier, ::testing::Values(1U, 2U, 3U, 4U, 8
 
 /// Barriers of a rank's own blocks may stand between those of all ranks.
 TEST(PeerBarrier, MixesWithGridBarriers) {
-  for (uint64_t seed = 1; seed <= num_seeds(kNumSeeds / 2); ++seed) {
+  for (const uint64_t seed : seeds()) {
     EmulatedRanks ranks(small_dims(2), options_of(seed));
     expect_rounds_hold(ranks, {.num_ranks = 2}, [](const Waiter& waiter, uint32_t* verdict) {
       return grid_barrier(waiter, verdict) && peer_barrier(waiter, verdict);

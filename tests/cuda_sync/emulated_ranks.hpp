@@ -5,22 +5,18 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "../emu/seeds.hpp"
 #include "cuda/sync/wait.hpp"
 #include "emu/machine.hpp"
 #include "flow/workspace.hpp"
 
 namespace megamoe::sync::testing {
 
-/// Interleavings to try: MM_EMU_SEEDS, or what continuous integration can afford.
-inline uint64_t num_seeds(uint64_t in_ci) {
-  const char* wanted = std::getenv("MM_EMU_SEEDS");
-  return wanted == nullptr ? in_ci : std::strtoull(wanted, nullptr, 10);
-}
+using emu::testing::seeds;
 
 /// Three seeds of four look for races, every other one delays writes.
 inline emu::Options options_of(uint64_t seed) {
@@ -29,19 +25,26 @@ inline emu::Options options_of(uint64_t seed) {
           .stores = seed % 2 == 0 ? emu::Stores::delayed : emu::Stores::immediate};
 }
 
+/// Where ranks live: each on a GPU of its own, or all as virtual ranks on one.
+enum class Gpus : uint8_t { one_per_rank, one_for_all };
+
 class EmulatedRanks {
  public:
   /// `extra_bytes`: of each rank, besides its workspace.
-  EmulatedRanks(const flow::Dims& dims, emu::Options options, size_t extra_bytes = 1 << 16)
-      : dims_(dims), layout_(flow::WorkspaceLayout::of(dims)), machine_(create(options, extra_bytes)) {
+  EmulatedRanks(const flow::Dims& dims, emu::Options options, size_t extra_bytes = 1 << 16,
+                Gpus gpus = Gpus::one_per_rank)
+      : dims_(dims), layout_(flow::WorkspaceLayout::of(dims)), gpus_(gpus), machine_(create(options, extra_bytes)) {
     for (uint32_t r = 0; r < dims.num_ranks; ++r) {
-      bases_.push_back(machine_.allocate_bytes(r, layout_.num_bytes));
+      bases_.push_back(machine_.allocate_bytes(gpu_of(r), layout_.num_bytes));
       const uint64_t flag_bytes = layout_.offset[static_cast<uint32_t>(flow::Field::source_slot)];
       machine_.fill(bases_[r], 0, flag_bytes);
     }
   }
 
   emu::Machine& machine() { return machine_; }
+  Gpus gpus() const { return gpus_; }
+  /// The emulated GPU of a rank: what the machine calls a rank.
+  uint32_t gpu_of(uint32_t rank) const { return gpus_ == Gpus::one_per_rank ? rank : 0; }
   const flow::WorkspaceLayout& layout() const { return layout_; }
   const std::vector<std::byte*>& bases() const { return bases_; }
   flow::Workspace workspace(uint32_t rank) const { return {bases_[rank], &layout_}; }
@@ -56,9 +59,10 @@ class EmulatedRanks {
             .timeout_ns = 10'000'000'000};
   }
 
+  /// On the GPU of `rank`.
   void launch(uint32_t rank, uint32_t num_blocks, uint32_t num_threads, uint32_t shared_bytes,
               std::function<void()> kernel) {
-    const Status status = machine_.launch({.rank = rank,
+    const Status status = machine_.launch({.rank = gpu_of(rank),
                                            .num_blocks = num_blocks,
                                            .num_threads = num_threads,
                                            .shared_bytes = shared_bytes,
@@ -69,7 +73,7 @@ class EmulatedRanks {
 
  private:
   emu::Machine create(emu::Options options, size_t extra_bytes) const {
-    options.num_ranks = dims_.num_ranks;
+    options.num_ranks = gpus_ == Gpus::one_per_rank ? dims_.num_ranks : 1;
     options.memory_bytes = dims_.num_ranks * (layout_.num_bytes + extra_bytes);
     Result<emu::Machine> machine = emu::Machine::create(options);
     EXPECT_TRUE(machine.ok()) << machine.status().to_string();
@@ -78,6 +82,7 @@ class EmulatedRanks {
 
   flow::Dims dims_;
   flow::WorkspaceLayout layout_;
+  Gpus gpus_;
   emu::Machine machine_;
   std::vector<std::byte*> bases_;
 };

@@ -7,7 +7,6 @@
 namespace megamoe::sync::testing {
 namespace {
 
-constexpr uint64_t kNumSeeds = 20;
 constexpr uint32_t kNumBlocks = 2;
 constexpr uint32_t kNumThreads = 64;
 
@@ -37,7 +36,7 @@ uint32_t* zero_word(EmulatedRanks& ranks) {
 TEST(TimeOut, ARankThatNeverArrivesIsNamedByEveryOther) {
   constexpr uint32_t kRanks = 3;
   constexpr uint32_t kAbsent = 1;
-  for (uint64_t seed = 1; seed <= num_seeds(kNumSeeds); ++seed) {
+  for (const uint64_t seed : seeds()) {
     EmulatedRanks ranks(small_dims(kRanks), stalling_options(seed));
     uint32_t* num_stopped = zero_word(ranks);
     for (const uint32_t rank : {0U, 2U}) {
@@ -69,7 +68,7 @@ TEST(TimeOut, ARankThatNeverArrivesIsNamedByEveryOther) {
 }
 
 TEST(TimeOut, ABlockThatNeverArrivesIsMissedByItsRank) {
-  for (uint64_t seed = 1; seed <= num_seeds(kNumSeeds); ++seed) {
+  for (const uint64_t seed : seeds()) {
     EmulatedRanks ranks(small_dims(1), stalling_options(seed));
     uint32_t* num_stopped = zero_word(ranks);
     launch_meeting(ranks, 0, kNumBlocks - 1, num_stopped,
@@ -87,7 +86,7 @@ TEST(TimeOut, ABlockThatNeverArrivesIsMissedByItsRank) {
 
 /// Somebody who arrives after the others have given up is stopped by the flag, long before its own time is up.
 TEST(TimeOut, WhoComesLateStopsAtOnce) {
-  for (uint64_t seed = 1; seed <= num_seeds(kNumSeeds); ++seed) {
+  for (const uint64_t seed : seeds()) {
     EmulatedRanks ranks(small_dims(2), stalling_options(seed));
     uint32_t* num_stopped = zero_word(ranks);
     const uint32_t raised = 1;

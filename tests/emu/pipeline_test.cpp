@@ -10,6 +10,7 @@
 #include "cuda/simt/block.hpp"
 #include "cuda/simt/memory.hpp"
 #include "cuda/simt/warp.hpp"
+#include "seeds.hpp"
 #include "testing.hpp"
 
 namespace megamoe::emu::testing {
@@ -143,7 +144,7 @@ Report run(Options options, Omit omit, bool* is_right) {
 }
 
 TEST(Pipeline, IsRightAndCleanInEveryInterleaving) {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (const uint64_t seed : seeds()) {
     const Options options{.seed = seed,
                           .races = seed % 2 == 0 ? Races::find : Races::ignore,
                           .stores = seed % 4 < 2 ? Stores::immediate : Stores::delayed};

@@ -106,13 +106,9 @@ const std::vector<BadConfig>& bad_configs() {
       {"StartTimeoutNegative",
        [](auto& c) { c.start_timeout = std::chrono::milliseconds(-1); },
        {"start_timeout must be positive", "(got -1 ms)", "the default is"}},
-      {"BackendSm90",
-       [](auto& c) { c.backend = Backend::sm90; },
-       {"backend must be one that this build has", "(got sm90)", "use auto or cpu"},
-       StatusCode::unsupported},
       {"BackendSm100",
        [](auto& c) { c.backend = Backend::sm100; },
-       {"backend must be one that this build has", "(got sm100)", "use auto or cpu"},
+       {"backend must be one that this build has: cpu, sm90 or chain", "(got sm100)", "use auto or cpu"},
        StatusCode::unsupported},
   };
   return configs;
@@ -151,7 +147,7 @@ TEST(BadPlan, PoolBeyondItsIndexType) {
 
 TEST(BadNames, ListTheGoodOnes) {
   expect_refused(parse_backend("gpu").status(), StatusCode::invalid_argument,
-                 {"backend must be one of auto, cpu, sm90, sm100", "(got gpu)", "choose one"});
+                 {"backend must be one of auto, cpu, sm90, sm100, chain", "(got gpu)", "choose one"});
   expect_refused(parse_isa("sse9").status(), StatusCode::invalid_argument,
                  {"isa must be one of auto, scalar, avx2, avx512", "(got sse9)", "choose one"});
   expect_refused(parse_pin("socket").status(), StatusCode::invalid_argument,

@@ -120,7 +120,7 @@ MM_DEVICE void read_pool(const Worker& worker, const flow::PoolMap& pool) {
 
 TEST(Arrivals, OrderTheRowsBeforeTheirReader) {
   const StageCase layer = two_ranks();
-  for (uint64_t seed = 1; seed <= sync::testing::num_seeds(2 * kNumSeeds); ++seed) {
+  for (const uint64_t seed : emu::testing::seeds()) {
     EmulatedFlow kernels(layer, {.seed = seed, .races = emu::Races::find, .stores = emu::Stores::delayed});
     CpuStages cpu(layer);
     const std::vector<RankData> data = data_of(layer, seed);

@@ -12,11 +12,12 @@ namespace megamoe::stages {
 
 using flow::Field;
 using sm90::Arguments;
+using sync::testing::Gpus;
 
 class EmulatedFlow final : public StageMachine {
  public:
-  EmulatedFlow(const StageCase& stage_case, emu::Options options)
-      : case_(stage_case), ranks_(stage_case.dims, options, (size_t{64} << 10) + result_bytes(stage_case.dims)) {
+  EmulatedFlow(const StageCase& stage_case, emu::Options options, Gpus gpus = Gpus::one_per_rank)
+      : case_(stage_case), ranks_(stage_case.dims, options, (size_t{64} << 10) + result_bytes(stage_case.dims), gpus) {
     for (uint32_t r = 0; r < case_.dims.num_ranks; ++r) {
       Arguments arguments;
       arguments.dims = case_.dims;
@@ -84,11 +85,19 @@ class EmulatedFlow final : public StageMachine {
     return std::vector<uint32_t>(rows, rows + flow::Placement::of(case_.dims).num_routed(flow::Rank{rank}));
   }
 
-  /// Runs `kernel(arguments, worker_idx, num_workers)` on all ranks, `num_blocks` each.
+  /// Runs `kernel(arguments, worker_idx, num_workers)` on all ranks, `num_blocks` each: a launch on every GPU.
   template <class Kernel>
   emu::Report run(uint32_t num_blocks, Kernel kernel) {
+    const uint32_t shared_bytes = sm90::SharedPlan::num_bytes(case_.dims);
+    if (ranks_.gpus() == Gpus::one_for_all) {
+      ranks_.launch(0, case_.dims.num_ranks * num_blocks, case_.num_threads, shared_bytes, [this, kernel, num_blocks] {
+        const sm90::VirtualRank rank = sm90::virtual_rank(num_blocks);
+        kernel(arguments_[rank.idx], rank.worker_idx, num_blocks);
+      });
+      return machine().run();
+    }
     for (uint32_t r = 0; r < case_.dims.num_ranks; ++r) {
-      ranks_.launch(r, num_blocks, case_.num_threads, sm90::SharedPlan::num_bytes(case_.dims),
+      ranks_.launch(r, num_blocks, case_.num_threads, shared_bytes,
                     [this, r, kernel, num_blocks] { kernel(arguments_[r], simt::block_idx(), num_blocks); });
     }
     return machine().run();
@@ -109,9 +118,9 @@ class EmulatedFlow final : public StageMachine {
   static size_t result_bytes(const flow::Dims& dims) { return dims.num_pool_rows() * dims.hidden * sizeof(uint16_t); }
 
   void allocate_buffers(Arguments& arguments) {
-    const uint32_t rank = num(arguments.rank);
+    const uint32_t gpu = ranks_.gpu_of(num(arguments.rank));
     const flow::Dims& dims = case_.dims;
-    const auto allocate = [&](size_t num_bytes) { return machine().allocate_bytes(rank, num_bytes); };
+    const auto allocate = [&](size_t num_bytes) { return machine().allocate_bytes(gpu, num_bytes); };
     const size_t num_values = size_t{dims.max_tokens} * dims.hidden;
     const size_t num_choices = size_t{dims.max_tokens} * dims.top_k;
     arguments.x = allocate(num_values * sizeof(uint16_t));
@@ -120,7 +129,7 @@ class EmulatedFlow final : public StageMachine {
     arguments.topk_weights = reinterpret_cast<const float*>(allocate(num_choices * sizeof(float)));
     arguments.results = reinterpret_cast<const uint16_t*>(allocate(result_bytes(dims)));
     arguments.y = reinterpret_cast<uint16_t*>(allocate(num_values * sizeof(uint16_t)));
-    arguments.local_expert_rows = machine().allocate<uint32_t>(rank, dims.num_local_max());
+    arguments.local_expert_rows = machine().allocate<uint32_t>(gpu, dims.num_local_max());
   }
 
   template <class T>

@@ -14,6 +14,7 @@
 #include "cuda/ptx/wgmma_fragment.hpp"
 #include "cuda/simt/block.hpp"
 #include "cuda/simt/memory.hpp"
+#include "cuda/simt/warp.hpp"
 #include "emu/machine.hpp"
 #include "emu/tensor_core/dot.hpp"
 
@@ -41,6 +42,9 @@ enum class Fault {
   no_fence_in_second_batch,
   no_wait,
   touches_d_in_flight,
+  pins_d_in_flight,
+  stores_d_in_flight,
+  shuffles_d_in_flight,
   overwrites_operand_in_flight,
   b_beyond_shared_memory,
   lanes_disagree,
@@ -115,6 +119,9 @@ void kernel(const Arguments& arguments) {
   }
   ptx::wgmma_commit_group();
   if (fault == Fault::touches_d_in_flight && thread_idx == 9) d[3] = 0;
+  if (fault == Fault::pins_d_in_flight) ptx::wgmma_pin(d);
+  if (fault == Fault::stores_d_in_flight && thread_idx == 9) simt::store(arguments.d, d[3] * -2.0F);
+  if (fault == Fault::shuffles_d_in_flight) (void)simt::shfl_xor(simt::kAllLanes, d[3], 1);
   if (fault == Fault::overwrites_operand_in_flight && thread_idx == 9) {
     simt::store(shared + kABytes + 40, uint8_t{0});
   }
@@ -217,6 +224,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Planted{Fault::no_fence_in_second_batch, FindingKind::mma_order, "no_fence_in_second_batch"},
                     Planted{Fault::no_wait, FindingKind::mma_order, "no_wait"},
                     Planted{Fault::touches_d_in_flight, FindingKind::mma_order, "touches_d_in_flight"},
+                    Planted{Fault::pins_d_in_flight, FindingKind::mma_order, "pins_d_in_flight"},
+                    Planted{Fault::stores_d_in_flight, FindingKind::mma_order, "stores_d_in_flight"},
+                    Planted{Fault::shuffles_d_in_flight, FindingKind::mma_order, "shuffles_d_in_flight"},
                     Planted{Fault::overwrites_operand_in_flight, FindingKind::copy_in_flight,
                             "overwrites_operand_in_flight"},
                     Planted{Fault::b_beyond_shared_memory, FindingKind::out_of_bounds, "b_beyond_shared_memory"},
@@ -224,7 +234,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Planted{Fault::changes_n_in_flight, FindingKind::mma_order, "changes_n_in_flight"}),
     [](const auto& planted) { return std::string(planted.param.name); });
 
-// Two groups in flight on two accumulators: wait_group<1> hands back the older one only.
+// Two groups in flight on two accumulators: wait_group<1> hands back the older one only. Pins say the same: none is
+// a finding.
 TEST(Warpgroup, GroupsEndInOrder) {
   Result<emu::Machine> machine = emu::Machine::create({.seed = 3});
   ASSERT_TRUE(machine.ok());
@@ -247,9 +258,11 @@ TEST(Warpgroup, GroupsEndInOrder) {
     ptx::wgmma_commit_group();
     float* out = arguments.d + size_t{4} * simt::thread_idx();
     ptx::wgmma_wait_group<1>();
+    ptx::wgmma_pin(older);
     simt::store(out, older[0]);
-    simt::store(out + 1, newer[0]);
+    simt::store(out + 1, float_bits(newer[0]) == emu::kUnfinishedD ? 1.0F : 0.0F);
     ptx::wgmma_wait_group<0>();
+    ptx::wgmma_pin(newer);
     simt::store(out + 2, older[0]);
     simt::store(out + 3, newer[0]);
   });
@@ -260,7 +273,7 @@ TEST(Warpgroup, GroupsEndInOrder) {
   for (uint32_t lane = 0; lane < ptx::kWarpgroupLanes; ++lane) {
     const float* seen = device_d + size_t{4} * lane;
     EXPECT_EQ(seen[0], kSum);
-    EXPECT_EQ(float_bits(seen[1]), emu::kUnfinishedD);
+    EXPECT_EQ(seen[1], 1.0F);
     EXPECT_EQ(seen[2], kSum);
     EXPECT_EQ(seen[3], kSum);
   }

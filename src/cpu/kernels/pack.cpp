@@ -1,5 +1,5 @@
 // Moves an expert's matrices into panels: a transpose of codes, 16 output columns at a time, and the scales that go
-// with them as FP32. Values and scales come straight out of files, so nothing here assumes that they are aligned.
+// with them as FP32.
 
 #include "cpu/kernels/pack.hpp"
 
@@ -8,46 +8,15 @@
 #include <cstring>
 #include <utility>
 
-#include "formats/e8m0.hpp"
+#include "formats/weight_rows.hpp"
 
 namespace megamoe::cpu {
 namespace {
 
-/// One output column of a panel: a row of the matrix it comes from.
-struct SourceRow {
-  const WeightMatrix* matrix = nullptr;
-  uint32_t row = 0;
-};
-using PanelSources = std::array<SourceRow, kPanelCols>;
-
-enum class Half : uint32_t { gate, up };
+using PanelSources = std::array<WeightRow, kPanelCols>;
 
 /// First and last FP32 exponent (plus 127) of values that are not far: 2^-100 and 2^100.
 constexpr std::pair<uint32_t, uint32_t> kNearExponents{27, 227};
-
-/// Where column `col` of gate or up stands in the checkpoint's layout. REQUIRES col < intermediate.
-SourceRow gate_up_source(const ExpertWeights& weights, uint32_t intermediate, Half half, uint32_t col) {
-  const auto offset = static_cast<uint32_t>(half);
-  switch (weights.layout) {
-    case GateUpLayout::separate: return {half == Half::gate ? &weights.gate : &weights.up, col};
-    case GateUpLayout::concatenated: return {&weights.gate_up, offset * intermediate + col};
-    case GateUpLayout::interleaved: return {&weights.gate_up, 2 * col + offset};
-  }
-  return {};
-}
-
-float load_float(const float* values, size_t idx) {
-  float value;
-  std::memcpy(&value, reinterpret_cast<const std::byte*>(values) + idx * sizeof(float), sizeof(float));
-  return value;
-}
-
-float load_scale(const WeightMatrix& matrix, size_t idx) {
-  if (const auto* scales = std::get_if<std::span<const E8m0>>(&matrix.scales)) {
-    return e8m0_to_float((*scales)[idx].bits);
-  }
-  return load_float(std::get<std::span<const float>>(matrix.scales).data(), idx);
-}
 
 /// Nibbles of eight columns of K, in order, to the order of a packed word: column j beside column 4 + j.
 uint32_t pair_nibbles(uint32_t columns) {
@@ -101,20 +70,13 @@ PackedFacts pack_panel_codes(const PanelSources& sources, const PackedLayout& la
   return {};
 }
 
-/// Index of the scale of `source` in its matrix, for the columns of K from `k` on.
-size_t scale_idx(const SourceRow& source, uint32_t k) {
-  const WeightMatrix& matrix = *source.matrix;
-  const size_t blocks_per_row = (size_t{matrix.num_cols} + matrix.block_cols - 1) / matrix.block_cols;
-  return source.row / matrix.block_rows * blocks_per_row + k / matrix.block_cols;
-}
-
 /// Scales of one panel, segment by segment, in the form that layout.scale says.
 PackedFacts pack_panel_scales(const PanelSources& sources, const PackedLayout& layout, std::byte* out) {
   PackedFacts facts;
   const uint32_t num_cols = layout.scale == PackedScale::panel_f32 ? 1 : kPanelCols;
   for (uint32_t segment = 0; segment < layout.num_segments(); ++segment) {
     for (uint32_t col = 0; col < num_cols; ++col) {
-      const SourceRow& source = sources[col];
+      const WeightRow& source = sources[col];
       const size_t idx = scale_idx(source, segment * layout.segment_k);
       if (layout.scale == PackedScale::column_e8m0) {
         const uint8_t exponent = std::get<std::span<const E8m0>>(source.matrix->scales)[idx].bits;
@@ -156,15 +118,15 @@ void add(PackedFacts& facts, const PackedFacts& more) {
 PackedFacts pack_gemm1(const ExpertWeights& weights, const LayerShape& shape, const PackedLayout& layout,
                        std::byte* codes, std::byte* scales, PanelRange panels) {
   return pack(layout, codes, scales, panels, [&](uint32_t panel, uint32_t panel_col) {
-    const Half half = panel % 2 == 0 ? Half::gate : Half::up;
-    return gate_up_source(weights, shape.intermediate, half, panel / 2 * kPanelCols + panel_col);
+    const GateUpHalf half = panel % 2 == 0 ? GateUpHalf::gate : GateUpHalf::up;
+    return gate_up_row(weights, shape.intermediate, half, panel / 2 * kPanelCols + panel_col);
   });
 }
 
 PackedFacts pack_gemm2(const ExpertWeights& weights, const LayerShape&, const PackedLayout& layout, std::byte* codes,
                        std::byte* scales, PanelRange panels) {
   return pack(layout, codes, scales, panels, [&](uint32_t panel, uint32_t panel_col) {
-    return SourceRow{&weights.down, panel * kPanelCols + panel_col};
+    return WeightRow{&weights.down, panel * kPanelCols + panel_col};
   });
 }
 

@@ -76,14 +76,15 @@ MM_DEVICE void wgmma_mma_async(float (&d)[kSpec.n / 2], const uint32_t (&a)[4], 
 #endif
 }
 
-/// Keeps the compiler from moving its own accesses to `d` across this point; no instruction.
+/// Keeps the compiler from moving its own accesses to `d` across this point; no instruction. It stands between ordinary
+/// code that has `d` and the wgmma instructions that have it: before wgmma_fence, and behind the wait.
 template <uint32_t kNumRegisters>
-MM_DEVICE void wgmma_pin(float (&d)[kNumRegisters]) {
+MM_DEVICE void wgmma_pin(float (&d)[kNumRegisters] MM_WHERE) {
 #if defined(__CUDACC__)
 #pragma unroll
   for (uint32_t i = 0; i < kNumRegisters; ++i) asm volatile("" : "+f"(d[i])::"memory");
 #else
-  (void)d;
+  emu::wgmma_pin(d, kNumRegisters, where);
 #endif
 }
 

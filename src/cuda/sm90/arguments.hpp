@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/sm90/packed_weights.hpp"
 #include "cuda/sync/wait.hpp"
+#include "flow/activate.hpp"
 #include "flow/combine.hpp"
 #include "flow/quantise.hpp"
 #include "flow/route.hpp"
@@ -52,6 +54,11 @@ struct Arguments {
   flow::ScaleRule scale_rule = flow::ScaleRule::fp32;
   flow::RouterWeightRule weight_rule = flow::RouterWeightRule::before_gemm2;
   uint64_t timeout_ns = 0;
+
+  // The weights of this rank's experts, in its own memory.
+  PackedMatrix gemm1;
+  PackedMatrix gemm2;
+  flow::ActivationRule activation;
 
   // The call. All in this rank's memory; rows begin at multiples of 16 bytes.
   uint32_t num_tokens = 0;  ///< 0..max_tokens

@@ -151,7 +151,7 @@ class Ring {
     const uint64_t limit_ns =
         watched.field == flow::kRingFilled ? kConsumerPatience * waiter.timeout_ns : waiter.timeout_ns;
     const uint64_t begin_ns = simt::global_timer_ns();
-    while (!ptx::mbarrier_try_wait(mbarrier, parity)) {
+    do {
       if (heeds == Heeds::abort_flag && ptx::ld_acquire<ptx::Scope::sys>(abort_flag) != 0U) {  // consume(abort_flag)
         return false;
       }
@@ -159,7 +159,7 @@ class Ring {
         record_fault(waiter, watched, watched.wanted - 1U);
         return false;
       }
-    }
+    } while (!ptx::mbarrier_try_wait(mbarrier, parity));
     return true;
   }
 

@@ -293,6 +293,7 @@ void wgmma_fence(const Where& where) { warpgroup_collective("wgmma_fence", 0, nu
 
 void wgmma_mma_async(const ptx::WgmmaSpec& spec, float* d, const uint32_t* a, ptx::WgmmaDescriptor a_place,
                      ptx::WgmmaDescriptor b_place, ptx::ScaleD scale_d, const Where& where) {
+  world().has_mma = true;
   MmaCall call{spec, d, a, a_place, b_place, scale_d, where};
   warpgroup_collective("wgmma_mma_async", digest_of(call), &call, finish_mma, nullptr, where);
 }
@@ -304,6 +305,22 @@ void wgmma_commit_group(const Where& where) {
 void wgmma_wait_group(uint32_t num_pending, const Where& where) {
   Where own = where;
   warpgroup_collective("wgmma_wait_group", num_pending, &own, finish_wait, &num_pending, where);
+}
+
+void wgmma_pin(const float* d, uint32_t num_registers, const Where& where) {
+  if (!world().has_mma) return;
+  const Lane& lane = self();
+  const auto& queues = lane.block->mma_queues;
+  const uint32_t warpgroup_idx = warpgroup_of(lane);
+  if (warpgroup_idx >= queues.size() || queues[warpgroup_idx] == nullptr) return;
+  for (const FlyingAccumulator& flying : queues[warpgroup_idx]->accumulators) {
+    const float* begin = flying.registers[lane.thread_idx % ptx::kWarpgroupLanes];
+    if (d >= begin + flying.n / 2 || begin >= d + num_registers) continue;
+    world().note(FindingKind::mma_order, &lane, where,
+                 fmt::format("ordinary code takes accumulator registers that are in flight since {}; wgmma_wait_group "
+                             "must end their group before",
+                             short_location(flying.where)));
+  }
 }
 
 void check_mma_exit(Block& block) {

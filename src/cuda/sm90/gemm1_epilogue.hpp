@@ -1,0 +1,245 @@
+#pragma once
+
+// gemm1's epilogue: activate, quantise, store the tile's 128 columns of the intermediate, publish its bit. One function
+// for each way in which totals lie in registers; the rules are those of src/flow.
+
+#include "cuda/ptx/fence.hpp"
+#include "cuda/sm90/multiply.hpp"
+#include "flow/activate.hpp"
+
+namespace megamoe::sm90 {
+
+/// A gemm1 tile's destination and what its values need.
+struct ActTile {
+  uint8_t* tile;         // act of the pool block: [chunk][block_m, 128], swizzled
+  float* scales;         // [block_m, num_groups], from the block's first row on
+  const float* weights;  // [block_m] router weights, or null: they are not multiplied in here
+  const float* bias;     // [256] of the tile's packed rows, or null
+  uint32_t block_m;
+  uint32_t num_groups;
+  uint32_t num_cols;  ///< of the tile that the intermediate has; the others become zeros
+};
+
+MM_DEVICE ActTile act_tile(const Arguments& arguments, const MathTile& tile) {
+  const flow::Dims& dims = arguments.dims;
+  const flow::Workspace own = arguments.own();
+  const uint64_t first_row = uint64_t{tile.block} * dims.block_m;
+  const bool weighs = arguments.weight_rule == flow::RouterWeightRule::before_gemm2;
+  const PackedMatrix& matrix = arguments.gemm1;
+  const uint64_t first_bias = uint64_t{tile.expert} * matrix.layout.num_rows() + tile.n_block * kTileHalves * kTileRows;
+  return {own.row<flow::Field::act>(first_row),
+          own.row<flow::Field::act_scale>(first_row),
+          weighs ? own.get<flow::Field::pool_weight>() + first_row : nullptr,
+          matrix.bias == nullptr ? nullptr : matrix.bias + first_bias,
+          dims.block_m,
+          dims.intermediate_groups(),
+          flow::min_of(kGemm1BlockN, dims.intermediate - tile.n_block * kGemm1BlockN)};
+}
+
+/// One value of the intermediate. `row`: of the tile's packed rows, the gate's; `col`: of the tile.
+MM_DEVICE float activated(const Arguments& arguments, const ActTile& act, float gate, float up, uint32_t row,
+                          uint32_t col, float weight) {
+  if (act.bias != nullptr) {
+    gate = add_rn(gate, simt::load(act.bias + row));
+    up = add_rn(up, simt::load(act.bias + row + kGateUpRows));
+  }
+  const float value = mul_rn(flow::activate(gate, up, arguments.activation), weight);
+  return col < act.num_cols ? value : 0.0F;
+}
+
+MM_DEVICE float larger_of(float a, float b) { return b > a ? b : a; }
+
+/// One math warp has stored its part of the tile; the last of the block's publishes the tile. Warps of one group may be
+/// several tiles ahead of the other's: each tile counts in a word of its own.
+template <GemmConfig kConfig>
+MM_DEVICE void publish_act(const GemmWorker<kConfig>& gemm, const MathTile& tile) {
+  // Bulk copies read the rows: through the async proxy.
+  ptx::fence_proxy_async_global();
+  simt::syncwarp();
+  if (simt::lane_idx() != 0) return;
+  uint32_t* tally = gemm.shared.tally + tile.tile_idx % kTallySlots;
+  ptx::fence_acq_rel<ptx::Scope::cta>();
+  const uint32_t num_stored = ptx::shared_atom_add(tally, 1U) + 1U;
+  if (num_stored % kNumMathWarps != 0U) return;
+  ptx::fence_acq_rel<ptx::Scope::cta>();
+  uint64_t* done_mask = gemm.arguments().own().template get<flow::Field::done_mask>() + tile.block;
+  ptx::red_or<ptx::Order::release, ptx::Scope::gpu>(done_mask, uint64_t{1} << tile.n_block);  // publish(done_mask)
+}
+
+// ---------------------------------------------------------------- rows of the pool are M
+
+/// Codes of one row: piece p of the tile's 128 columns is words[p], of which this lane has columns 2 q and 2 q + 1 in
+/// the low half, 8 + 2 q and 9 + 2 q in the high one. Afterwards lane q of the quad stores pieces q and 4 + q.
+MM_DEVICE void store_act_row(const ActTile& act, uint32_t row, uint32_t n_block, uint32_t quad_lane, bool is_valid,
+                             const uint32_t (&words)[8]) {
+  MM_UNROLL
+  for (uint32_t first = 0; first < 8U; first += 4U) {
+    uint32_t piece[4] = {words[first], words[first + 1U], words[first + 2U], words[first + 3U]};
+    transpose_quad(piece);
+    const simt::Vec4 bytes{pair_of(piece[0] & 0xFFFFU, piece[1] & 0xFFFFU),
+                           pair_of(piece[2] & 0xFFFFU, piece[3] & 0xFFFFU), pair_of(piece[0] >> 16U, piece[1] >> 16U),
+                           pair_of(piece[2] >> 16U, piece[3] >> 16U)};
+    if (!is_valid) continue;
+    const uint32_t offset = tile_offset(act.block_m, row, n_block * kChunkPieces + first + quad_lane);
+    simt::store(reinterpret_cast<simt::Vec4*>(act.tile + offset), bytes);
+  }
+}
+
+/// One row of a lane's totals, `bit` 0 or 1: accumulators come in fours, two columns of row 0 and two of row 1; those
+/// of gate and up alternate.
+template <GemmConfig kConfig>
+MM_DEVICE void activate_wide_row(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
+                                 const ActTile& act, uint32_t bit, WideTotals& totals) {
+  const Arguments& arguments = gemm.arguments();
+  const uint32_t row = me.group * kGroupRows + me.warp * 16U + me.quad() + 8U * bit;
+  const bool is_valid = row < tile.num_rows;
+  const float weight = act.weights == nullptr || !is_valid ? 1.0F : simt::load(act.weights + row);
+  float amax = 0.0F;
+  MM_UNROLL
+  for (uint32_t i = 0; i < kGemm1BlockN / 4U; ++i) {
+    const uint32_t half = i / 16U;
+    const uint32_t gate = i % 16U / 2U * 8U + bit * 2U + i % 2U;  // register
+    const uint32_t in_half = i % 16U / 2U * 8U + me.quad_lane() * 2U + i % 2U;
+    const uint32_t packed_row = half * kTileRows + in_half / 8U * 16U + in_half % 8U;
+    float& value = totals[half][gate];
+    value = activated(arguments, act, value, totals[half][gate + 4U], packed_row, half * kTileIntermediate + in_half,
+                      weight);
+    amax = larger_of(amax, flow::amax_term(value));
+  }
+  amax = larger_of(amax, simt::shfl_xor(simt::kAllLanes, amax, 1));
+  amax = larger_of(amax, simt::shfl_xor(simt::kAllLanes, amax, 2));
+  const float scale = flow::group_scale(amax, arguments.scale_rule);
+  const float inverse_scale = rcp_rn(scale);
+  uint32_t words[8];
+  MM_UNROLL
+  for (uint32_t piece = 0; piece < 8U; ++piece) {
+    uint32_t word = 0;
+    MM_UNROLL
+    for (uint32_t i = 0; i < 4U; ++i) {
+      const float value = totals[piece / 4U][piece % 4U * 16U + i / 2U * 8U + bit * 2U + i % 2U];
+      word |= uint32_t{flow::quantise(value, inverse_scale)} << (8U * i);
+    }
+    words[piece] = word;
+  }
+  store_act_row(act, row, tile.n_block, me.quad_lane(), is_valid, words);
+  if (is_valid && me.quad_lane() == 0) simt::store(act.scales + row * act.num_groups + tile.n_block, scale);
+}
+
+template <GemmConfig kConfig>
+MM_DEVICE void gemm1_epilogue_wide(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
+                                   WideTotals& totals) {
+  if (me.group * kGroupRows < tile.num_rows) {
+    const ActTile act = act_tile(gemm.arguments(), tile);
+    MM_UNROLL
+    for (uint32_t bit = 0; bit < 2U; ++bit) activate_wide_row(gemm, me, tile, act, bit, totals);
+  }
+  publish_act(gemm, tile);
+}
+
+// ---------------------------------------------------------------- weights are M
+
+/// Activates a lane's totals in place: registers 4 j + t hold row 8 j + 2 q + t of the block, one column of the
+/// intermediate for each m64. `amax` [kN / 4]: the lane's share of each row's maximum.
+template <uint32_t kN>
+MM_DEVICE void activate_small(const Arguments& arguments, const ActTile& act, const MathThread& me,
+                              const MathTile& tile, SmallTotals<kN>& totals, float (&amax)[kN / 4]) {
+  MM_UNROLL
+  for (uint32_t i = 0; i < kN / 4U; ++i) {
+    const uint32_t row = i / 2U * 8U + me.quad_lane() * 2U + i % 2U;
+    const bool weighs = act.weights != nullptr && row < tile.num_rows;
+    const float weight = weighs ? simt::load(act.weights + row) : 1.0F;
+    amax[i] = 0.0F;
+    MM_UNROLL
+    for (uint32_t m = 0; m < 2U; ++m) {
+      const uint32_t packed_row = me.group * kTileRows + m * kGroupRows + me.warp * 16U + me.quad();
+      const uint32_t col = me.group * kTileIntermediate + m * 32U + me.warp * 8U + me.quad();
+      float& value = totals[m][i / 2U * 4U + i % 2U];
+      value = activated(arguments, act, value, totals[m][i / 2U * 4U + 2U + i % 2U], packed_row, col, weight);
+      amax[i] = larger_of(amax[i], flow::amax_term(value));
+    }
+    MM_UNROLL
+    for (uint32_t distance = 4; distance < simt::kWarpLanes; distance *= 2U) {
+      amax[i] = larger_of(amax[i], simt::shfl_xor(simt::kAllLanes, amax[i], distance));
+    }
+  }
+}
+
+/// From the maxima of warps to those of rows, over all math warps of the block. Alternate tiles use alternate halves of
+/// the memory, so that one barrier a tile is enough: who passes it has read the half of the tile before.
+template <uint32_t kN, GemmConfig kConfig>
+MM_DEVICE void reduce_amax(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
+                           float (&amax)[kN / 4]) {
+  float* table = gemm.shared.amax + tile.tile_idx % 2U * kMaxSmallRows * kNumMathWarps;
+  if (me.quad() == 0) {
+    MM_UNROLL
+    for (uint32_t i = 0; i < kN / 4U; ++i) {
+      const uint32_t row = i / 2U * 8U + me.quad_lane() * 2U + i % 2U;
+      simt::store(table + row * kNumMathWarps + me.group * kGroupWarps + me.warp, amax[i]);
+    }
+  }
+  simt::barrier_sync(kMathBarrier, kNumMathThreads);
+  MM_UNROLL
+  for (uint32_t i = 0; i < kN / 4U; ++i) {
+    const uint32_t row = i / 2U * 8U + me.quad_lane() * 2U + i % 2U;
+    const auto* vecs = reinterpret_cast<const simt::Vec4*>(table + row * kNumMathWarps);
+    MM_UNROLL
+    for (uint32_t v = 0; v < kNumMathWarps / 4U; ++v) {
+      const simt::Vec4 bits = simt::load(vecs + v);
+      amax[i] = larger_of(amax[i], larger_of(larger_of(bits_float(bits.x), bits_float(bits.y)),
+                                             larger_of(bits_float(bits.z), bits_float(bits.w))));
+    }
+  }
+}
+
+/// Codes of rows 2 q and 2 q + 1 of one group of eight, one column of each m64, to four columns of one row and m64:
+/// codes[m] holds the code of row t in byte t. The lane that stores them: row t = bit 2 of its index, m64 = bit 3.
+MM_DEVICE uint32_t gather_codes(const uint32_t (&codes)[2]) {
+  const uint32_t lane = simt::lane_idx();
+  const uint32_t t = lane / 4U % 2U;
+  const uint32_t m = lane / 8U % 2U;
+  // Byte m of `kept` and `received`: this lane's row.
+  const uint32_t kept = (codes[0] >> (8U * t) & 0xFFU) | (codes[1] >> (8U * t) & 0xFFU) << 8U;
+  const uint32_t sent = (codes[0] >> (8U - 8U * t) & 0xFFU) | (codes[1] >> (8U - 8U * t) & 0xFFU) << 8U;
+  const uint32_t received = simt::shfl_xor(simt::kAllLanes, sent, 4);
+  const uint32_t low = t == 0U ? kept : received;
+  const uint32_t high = t == 0U ? received : kept;
+  const uint32_t pairs[2] = {(low & 0xFFU) | (high & 0xFFU) << 8U, low >> 8U | (high & 0xFF00U)};
+  const uint32_t other = simt::shfl_xor(simt::kAllLanes, m == 0U ? pairs[1] : pairs[0], 8);
+  return m == 0U ? pair_of(pairs[0], other) : pair_of(other, pairs[1]);
+}
+
+template <uint32_t kN, GemmConfig kConfig>
+MM_DEVICE void gemm1_epilogue_small(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
+                                    SmallTotals<kN>& totals) {
+  const Arguments& arguments = gemm.arguments();
+  const ActTile act = act_tile(arguments, tile);
+  float amax[kN / 4];
+  activate_small<kN>(arguments, act, me, tile, totals, amax);
+  reduce_amax<kN>(gemm, me, tile, amax);
+  MM_UNROLL
+  for (uint32_t j = 0; j < kN / 8U; ++j) {
+    uint32_t codes[2] = {0, 0};
+    MM_UNROLL
+    for (uint32_t t = 0; t < 2U; ++t) {
+      const uint32_t row = j * 8U + me.quad_lane() * 2U + t;
+      const float scale = flow::group_scale(amax[2U * j + t], arguments.scale_rule);
+      const float inverse_scale = rcp_rn(scale);
+      MM_UNROLL
+      for (uint32_t m = 0; m < 2U; ++m) {
+        codes[m] |= uint32_t{flow::quantise(totals[m][4U * j + t], inverse_scale)} << (8U * t);
+      }
+      const bool stores = me.group == 0 && me.warp == 0 && me.quad() == 0 && row < tile.num_rows;
+      if (stores) simt::store(act.scales + row * act.num_groups + tile.n_block, scale);
+    }
+    const uint32_t word = gather_codes(codes);
+    const uint32_t row = j * 8U + me.quad_lane() * 2U + me.quad() % 2U;
+    if (row >= tile.num_rows) continue;
+    const uint32_t col = me.group * kTileIntermediate + me.quad() / 2U % 2U * 32U + me.warp * 8U + me.quad() / 4U * 4U;
+    const uint32_t piece = tile.n_block * kChunkPieces + col / kPieceBytes;
+    const uint32_t offset = tile_offset(act.block_m, row, piece) + col % kPieceBytes;
+    simt::store(reinterpret_cast<uint32_t*>(act.tile + offset), word);
+  }
+  publish_act(gemm, tile);
+}
+
+}  // namespace megamoe::sm90

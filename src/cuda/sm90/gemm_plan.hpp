@@ -1,0 +1,165 @@
+#pragma once
+
+// What the multiplying kernels are built from: strategy, sizes, and their part of shared memory.
+
+#include "cuda/sm90/packed_weights.hpp"
+#include "cuda/sm90/worker.hpp"
+#include "cuda/sync/ring.hpp"
+#include "flow/schedule.hpp"
+#include "megamoe/megamoe.hpp"
+
+namespace megamoe::sm90 {
+
+/// How a tile is laid on the tensor core. All strategies give the same bits.
+enum class Strategy : uint32_t {
+  wide,         ///< rows of the pool are M, 64 to a math group; weights are N
+  small_batch,  ///< weights are M, rows of the pool are N = 8, 16, 32 or 64; blocks of more rows as in `wide`
+};
+
+/// Which tiles of the walk a kernel takes.
+enum class Phases : uint32_t { gemm1, gemm2, both };
+
+// A tile is one pool block by 256 weight rows: 128 columns of the intermediate (one quantisation group, one bit of
+// done_mask) or 256 columns of hidden.
+inline constexpr uint32_t kTileHalves = 2;  ///< n tiles of a tile
+inline constexpr uint32_t kGemm1BlockN = kTileHalves * kTileIntermediate;
+inline constexpr uint32_t kGemm2BlockN = kTileHalves * kTileRows;
+static_assert(kGemm1BlockN == flow::kScaleGroup);
+
+// A block: warpgroup 0 produces, the others multiply.
+inline constexpr uint32_t kNumMathGroups = 2;
+inline constexpr uint32_t kGroupWarps = simt::kWarpgroupThreads / simt::kWarpLanes;
+inline constexpr uint32_t kNumMathWarps = kNumMathGroups * kGroupWarps;
+inline constexpr uint32_t kNumMathThreads = kNumMathGroups * simt::kWarpgroupThreads;
+inline constexpr uint32_t kGemmThreads = simt::kWarpgroupThreads + kNumMathThreads;
+/// Registers per thread after setmaxnreg; all of an SM's 64K.
+inline constexpr uint32_t kProducerRegisters = 40;
+inline constexpr uint32_t kMathRegisters = 232;
+static_assert((kProducerRegisters + kNumMathGroups * kMathRegisters) * simt::kWarpgroupThreads <= 65536);
+/// Named barrier of the math groups.
+inline constexpr uint32_t kMathBarrier = 1;
+
+inline constexpr uint32_t kGroupRows = 64;     ///< rows of one wgmma: of the pool (wide) or of weights (small_batch)
+inline constexpr uint32_t kMaxSmallRows = 64;  ///< of a block that small_batch takes with weights as M
+inline constexpr uint32_t kMaxSharedBytes = 227U * 1024U;
+/// What is kept for all but the ring's slots.
+inline constexpr uint32_t kPlanBytes = 24U * 1024U;
+/// Tiles that a math group may be ahead of the other, and one: more than the ring has slots.
+inline constexpr uint32_t kTallySlots = 8;
+
+struct GemmConfig {
+  Strategy strategy = Strategy::wide;
+  Phases phases = Phases::both;
+  uint32_t max_block_m = 128;  ///< Dims::block_m is at most this; 8 .. 128
+
+  MM_HOST_DEVICE constexpr bool has_wide_tiles() const {
+    return strategy == Strategy::wide || max_block_m > kMaxSmallRows;
+  }
+  /// Rows of activations in a slot. wgmma reads 64 at a time, whatever the block has.
+  MM_HOST_DEVICE constexpr uint32_t slot_rows() const {
+    return has_wide_tiles() ? static_cast<uint32_t>(flow::align_up(max_block_m, kGroupRows)) : max_block_m;
+  }
+  MM_HOST_DEVICE constexpr uint32_t slot_bytes() const {
+    return chunk_bytes(slot_rows()) + kTileHalves * chunk_bytes(kTileRows);
+  }
+  MM_HOST_DEVICE constexpr uint32_t num_slots() const {
+    return flow::min_of((kMaxSharedBytes - kPlanBytes) / slot_bytes(), kTallySlots - 2U);
+  }
+
+  friend bool operator==(const GemmConfig&, const GemmConfig&) = default;
+};
+
+/// What the producer tells about a tile, beside the slot of its first chunk.
+struct TileNote {
+  uint32_t phase;  ///< flow::Phase
+  uint32_t expert;
+  uint32_t n_block;
+  uint32_t block;
+  uint32_t num_rows;
+};
+
+/// The multiplying kernels' shared memory: the ring's slots, and behind them what kPlanBytes are for.
+template <GemmConfig kConfig>
+struct GemmShared {
+  static constexpr uint32_t kNumSlots = kConfig.num_slots();
+  static constexpr uint32_t kSlotsBytes = kNumSlots * kConfig.slot_bytes();
+  using RingState = sync::RingState<kNumSlots>;
+
+  uint8_t* slots = nullptr;         // [kNumSlots][activations, n tile, n tile], aligned to 1024 bytes
+  RingState* ring = nullptr;        // [1]
+  TileNote* notes = nullptr;        // [kNumSlots]
+  float* amax = nullptr;            // [2][kMaxSmallRows][kNumMathWarps], of alternate tiles
+  uint32_t* tally = nullptr;        // [kTallySlots]: math warps that have stored their part of a gemm1 tile
+  uint32_t* pool_rows = nullptr;    // [num_local], rows per local expert
+  uint32_t* first_block = nullptr;  // [num_local + 1]
+  uint8_t* end = nullptr;
+
+  MM_HOST_DEVICE static constexpr uint32_t fixed_bytes() {
+    return static_cast<uint32_t>(flow::align_up(sizeof(RingState), 16)) + kNumSlots * 32U +
+           2U * kMaxSmallRows * kNumMathWarps * 4U + kTallySlots * 4U;
+  }
+  MM_HOST_DEVICE static constexpr uint32_t map_bytes(const flow::Dims& dims) {
+    return static_cast<uint32_t>(flow::align_up((2U * dims.num_local_max() + 1U) * 4U, 16));
+  }
+  /// Of the launch. REQUIRES for a kernel that can be launched: at most kMaxSharedBytes.
+  MM_HOST_DEVICE static constexpr uint32_t num_bytes(const flow::Dims& dims) {
+    return kSlotsBytes + fixed_bytes() + map_bytes(dims) + SharedPlan::num_bytes(dims);
+  }
+
+  MM_DEVICE static GemmShared carve(uint8_t* shared, const flow::Dims& dims) {
+    static_assert(sizeof(TileNote) <= 32 && kNumSlots + 1U < kTallySlots);
+    GemmShared plan;
+    plan.slots = shared;
+    uint8_t* next = shared + kSlotsBytes;
+    const auto take = [&](uint64_t num_bytes) {
+      uint8_t* taken = next;
+      next += flow::align_up(num_bytes, 16);
+      return taken;
+    };
+    plan.ring = reinterpret_cast<RingState*>(take(sizeof(RingState)));
+    plan.notes = reinterpret_cast<TileNote*>(take(kNumSlots * 32U));
+    plan.amax = reinterpret_cast<float*>(take(2U * kMaxSmallRows * kNumMathWarps * sizeof(float)));
+    plan.tally = reinterpret_cast<uint32_t*>(take(kTallySlots * sizeof(uint32_t)));
+    plan.pool_rows = reinterpret_cast<uint32_t*>(take(map_bytes(dims)));
+    plan.first_block = plan.pool_rows + dims.num_local_max();
+    plan.end = next;
+    return plan;
+  }
+
+  MM_DEVICE uint8_t* activations(uint32_t slot) const { return slots + slot * kConfig.slot_bytes(); }
+  MM_DEVICE uint8_t* weights(uint32_t slot, uint32_t half) const {
+    return activations(slot) + chunk_bytes(kConfig.slot_rows()) + half * chunk_bytes(kTileRows);
+  }
+};
+
+/// A block at work on tiles.
+template <GemmConfig kConfig>
+struct GemmWorker {
+  static constexpr GemmConfig config = kConfig;
+  using Ring = sync::Ring<GemmShared<kConfig>::kNumSlots>;
+  using Cursor = typename Ring::Cursor;
+
+  const Worker& worker;
+  GemmShared<kConfig> shared;
+
+  MM_DEVICE const Arguments& arguments() const { return worker.arguments; }
+  MM_DEVICE Ring ring() const { return Ring(shared.ring); }
+  MM_DEVICE sync::Waiter waiter(Stage stage) const { return worker.waiter(static_cast<uint32_t>(stage)); }
+};
+
+/// The operands of a phase.
+struct GemmOperands {
+  const uint8_t* rows;      // [num_pool_blocks][chunk][block_m, 128] swizzled
+  const float* row_scales;  // [num_pool_rows, num_chunks]
+  PackedMatrix matrix;
+};
+
+MM_DEVICE GemmOperands operands_of(const Arguments& arguments, flow::Phase phase) {
+  const flow::Workspace own = arguments.own();
+  if (phase == flow::Phase::gemm1) {
+    return {own.get<flow::Field::pool_x>(), own.get<flow::Field::pool_x_scale>(), arguments.gemm1};
+  }
+  return {own.get<flow::Field::act>(), own.get<flow::Field::act_scale>(), arguments.gemm2};
+}
+
+}  // namespace megamoe::sm90

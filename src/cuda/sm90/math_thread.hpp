@@ -1,0 +1,55 @@
+#pragma once
+
+// Who a thread is among those that multiply, what it multiplies, and what lanes exchange.
+
+#include "cuda/sm90/gemm_plan.hpp"
+
+namespace megamoe::sm90 {
+
+struct MathThread {
+  uint32_t group = 0;  ///< 0 .. kNumMathGroups - 1
+  uint32_t warp = 0;   ///< in its group
+  uint32_t lane = 0;   ///< in its warp
+
+  // The accumulators of wgmma: four lanes, a quad, share two rows 8 apart; lane % 4 tells the columns.
+  MM_DEVICE uint32_t quad() const { return lane / 4U; }
+  MM_DEVICE uint32_t quad_lane() const { return lane % 4U; }
+};
+
+/// REQUIRES a warp of a math group.
+MM_DEVICE MathThread math_thread() {
+  const uint32_t warp = simt::warp_idx_uniform() - kGroupWarps;
+  return {warp / kGroupWarps, warp % kGroupWarps, simt::lane_idx()};
+}
+
+/// A tile as the math groups know it.
+struct MathTile {
+  flow::Phase phase = flow::Phase::gemm1;
+  uint32_t expert = 0;
+  uint32_t n_block = 0;
+  uint32_t block = 0;
+  uint32_t num_rows = 0;
+  uint32_t tile_idx = 0;  ///< among the tiles of this block
+};
+
+/// Transposes four words of four neighbouring lanes: word j of lane i goes to word i of lane j.
+MM_DEVICE void transpose_quad(uint32_t (&words)[4]) {
+  const uint32_t lane = simt::lane_idx();
+  MM_UNROLL
+  for (uint32_t distance = 1; distance < 4U; distance *= 2U) {
+    const bool is_upper = (lane & distance) != 0U;
+    MM_UNROLL
+    for (uint32_t i = 0; i < 4U; ++i) {
+      if ((i & distance) != 0U) continue;
+      const uint32_t sent = is_upper ? words[i] : words[i + distance];
+      const uint32_t received = simt::shfl_xor(simt::kAllLanes, sent, distance);
+      words[i] = is_upper ? received : words[i];
+      words[i + distance] = is_upper ? words[i + distance] : received;
+    }
+  }
+}
+
+/// Two 16-bit values as one word.
+MM_DEVICE uint32_t pair_of(uint32_t low, uint32_t high) { return low | high << 16U; }
+
+}  // namespace megamoe::sm90

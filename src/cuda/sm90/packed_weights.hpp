@@ -1,0 +1,63 @@
+#pragma once
+
+// The weights of a rank's experts as the kernels read them: host and device.
+//
+// Both matrices have one layout. The output columns are rows; 128 of them are an n tile, and a tile stands chunk by
+// chunk as tile_layout.hpp has it, so that 128 rows x 128 columns of K are 16 KiB in one piece. Rows and columns that
+// fill up the last tile and the last chunk are zeros.
+//
+// gemm1's rows are gate and up columns, eight of each in turn: an n tile holds 64 columns of the intermediate, gate in
+// the 8-row groups with even number, up in the odd ones. So one accumulator holds both, the same lane the two that
+// belong together. gemm2's rows are the columns of hidden in order.
+
+#include <cstdint>
+
+#include "cuda/sm90/tile_layout.hpp"
+
+namespace megamoe::sm90 {
+
+/// Weight rows of one n tile.
+inline constexpr uint32_t kTileRows = 128;
+/// Rows of gate, then of up, in turn.
+inline constexpr uint32_t kGateUpRows = 8;
+/// Columns of the intermediate in one n tile of gemm1.
+inline constexpr uint32_t kTileIntermediate = kTileRows / 2;
+
+/// Scales of one n tile and chunk: of its 8-row groups with even number, and of those with odd number. gemm1: gate and
+/// up; gemm2: the same one twice.
+struct alignas(8) ScalePair {
+  float even;
+  float odd;
+};
+
+/// How large one expert's packed matrix is.
+struct MatrixLayout {
+  uint32_t num_n_tiles = 0;
+  uint32_t num_chunks = 0;
+
+  MM_HOST_DEVICE static constexpr MatrixLayout gemm1(uint32_t hidden, uint32_t intermediate) {
+    // Whole quantisation groups of the intermediate: gemm1's tile makes 128 columns of it, out of two n tiles.
+    return {2U * flow::ceil_div(intermediate, kChunkCols), flow::ceil_div(hidden, kChunkCols)};
+  }
+  MM_HOST_DEVICE static constexpr MatrixLayout gemm2(uint32_t hidden, uint32_t intermediate) {
+    return {flow::ceil_div(hidden, kTileRows), flow::ceil_div(intermediate, kChunkCols)};
+  }
+
+  MM_HOST_DEVICE constexpr uint32_t num_rows() const { return num_n_tiles * kTileRows; }
+  MM_HOST_DEVICE constexpr uint64_t num_scales() const { return uint64_t{num_n_tiles} * num_chunks; }
+  MM_HOST_DEVICE constexpr uint64_t code_bytes() const { return num_scales() * chunk_bytes(kTileRows); }
+  /// Number of an n tile's chunk among all of the expert: its ScalePair, and its codes chunk_bytes(kTileRows) each.
+  MM_HOST_DEVICE constexpr uint64_t chunk_idx(uint32_t n_tile, uint32_t chunk) const {
+    return uint64_t{n_tile} * num_chunks + chunk;
+  }
+};
+
+/// One matrix of all local experts of a rank, one expert after the other.
+struct PackedMatrix {
+  MatrixLayout layout;
+  const uint8_t* codes = nullptr;     // [num_local, num_n_tiles, num_chunks, 128 rows, 128], swizzled; 16-byte aligned
+  const ScalePair* scales = nullptr;  // [num_local, num_n_tiles, num_chunks]
+  const float* bias = nullptr;        // [num_local, layout.num_rows()], zeros where an expert has none; or null
+};
+
+}  // namespace megamoe::sm90

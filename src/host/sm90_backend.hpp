@@ -1,0 +1,40 @@
+#pragma once
+
+// The Hopper backend as the rest of the library sees it: no CUDA here, so that a build without it has the same rules
+// and says what is missing (no_cuda.cpp).
+
+#include <cstdint>
+#include <memory>
+
+#include "host/backend.hpp"
+#include "host/plan.hpp"
+#include "megamoe/megamoe.hpp"
+
+namespace megamoe::internal {
+
+/// The GPUs that the Hopper kernels can run on.
+struct HopperGpus {
+  uint32_t num_gpus = 0;
+  uint32_t num_sms = 0;  ///< of the one that has fewest
+};
+
+/// The visible ones. Errors: unsupported, saying what is missing: CUDA in the build, a driver, a GPU of this kind.
+Result<HopperGpus> find_hopper_gpus();
+
+/// Ranks that one GPU can play.
+inline constexpr uint32_t kMaxRanksPerGpu = 8;
+/// The tiles of the Hopper kernels: pool rows, intermediate columns, hidden columns.
+inline constexpr uint32_t kSm90BlockM = 128;
+inline constexpr uint32_t kSm90Gemm1BlockN = 128;
+inline constexpr uint32_t kSm90Gemm2BlockN = 256;
+
+/// Deals ranks out to GPUs: one each where there are as many, else as evenly as they divide. REQUIRES a config that
+/// validate_config() accepts and at least one GPU. Errors: unsupported, for tuning that is the CPU's, for more ranks
+/// than the GPUs can play, for a shape that the kernels cannot take.
+Result<Sm90Plan> make_sm90_plan(const LayerConfig& config, uint32_t num_ranks, const HopperGpus& gpus);
+
+/// As make_cpu_backend(), on the visible Hopper GPUs. Errors besides: unsupported, for a group over processes, for
+/// weights that are not FP8 with one scale per 128 x 128.
+Result<std::unique_ptr<LayerBackend>> make_sm90_backend(const LayerParts& parts);
+
+}  // namespace megamoe::internal

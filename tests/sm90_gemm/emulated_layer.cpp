@@ -1,0 +1,220 @@
+#include "emulated_layer.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cuda/sm90/gemm_kernels.hpp"
+#include "cuda/sm90/pack.hpp"
+#include "cuda/sm90/plain_kernels.hpp"
+
+namespace megamoe::sm90::testing {
+namespace {
+
+constexpr uint64_t kSeed = 11;
+/// Of dispatch and combine.
+constexpr uint32_t kPlainThreads = 64;
+
+flow::Dims dims_of(const LayerCase& layer_case, const RunSpec& spec) {
+  return {.num_ranks = static_cast<uint32_t>(spec.num_tokens.size()),
+          .hidden = layer_case.shape.hidden,
+          .intermediate = layer_case.shape.intermediate,
+          .num_experts = layer_case.shape.num_experts,
+          .num_shared = layer_case.shape.num_shared_experts,
+          .top_k = layer_case.shape.top_k,
+          .max_tokens = std::max(1U, *std::max_element(spec.num_tokens.begin(), spec.num_tokens.end())),
+          .block_m = spec.block_m,
+          .gemm1_block_n = kGemm1BlockN,
+          .gemm2_block_n = kGemm2BlockN,
+          .experts_per_wave = 2};
+}
+
+SyntheticWeights weights_of(const LayerCase& layer_case) {
+  return SyntheticWeights({.shape = layer_case.shape,
+                           .routed = {.scale = layer_case.scale},
+                           .shared = {.scale = layer_case.scale},
+                           .layout = layer_case.layout,
+                           .biases = layer_case.biases,
+                           .seed = kSeed});
+}
+
+SyntheticBatch batch_of(const LayerCase& layer_case) {
+  return SyntheticBatch({.shape = layer_case.shape,
+                         .type = layer_case.input,
+                         .ids = IdType::int64,
+                         .routing = layer_case.routing,
+                         .specials = layer_case.specials,
+                         .seed = kSeed},
+                        layer_case.num_all_tokens());
+}
+
+flow::ActivationRule rule_of(const ActivationOptions& options) {
+  flow::ActivationRule rule{.alpha = options.alpha, .up_offset = options.up_offset};
+  if (options.limit) rule.limit = *options.limit;
+  return rule;
+}
+
+class EmulatedLayer {
+ public:
+  EmulatedLayer(const LayerCase& layer_case, const RunSpec& spec)
+      : case_(layer_case),
+        spec_(spec),
+        dims_(dims_of(layer_case, spec)),
+        gemm1_(MatrixLayout::gemm1(dims_.hidden, dims_.intermediate)),
+        gemm2_(MatrixLayout::gemm2(dims_.hidden, dims_.intermediate)),
+        ranks_(dims_, spec.options, memory_bytes()) {
+    for (uint32_t r = 0; r < dims_.num_ranks; ++r) add_rank(r);
+  }
+
+  void write_inputs(const std::vector<RankInput>& inputs) {
+    for (uint32_t r = 0; r < dims_.num_ranks; ++r) {
+      Arguments& arguments = arguments_[r];
+      const RankInput& input = inputs[r];
+      arguments.num_tokens = input.num_tokens;
+      if (const auto* bf16 = std::get_if<std::span<const Bf16>>(&input.x)) {
+        arguments.row_format = RowFormat::bf16;
+        arguments.x = copied(r, *bf16);
+      } else {
+        const auto& fp8 = std::get<Fp8Activations>(input.x);
+        const auto* scales = std::get_if<std::span<const float>>(&fp8.scales);
+        arguments.row_format = scales != nullptr ? RowFormat::fp8_fp32_scales : RowFormat::fp8_e8m0_scales;
+        arguments.x = copied(r, fp8.values);
+        arguments.x_scale = scales != nullptr ? static_cast<const void*>(copied(r, *scales))
+                                              : copied(r, std::get<std::span<const E8m0>>(fp8.scales));
+      }
+      arguments.topk_ids = copied(r, std::get<std::span<const int64_t>>(input.topk_ids));
+      arguments.topk_weights = copied(r, input.topk_weights);
+    }
+  }
+
+  template <Strategy kStrategy, uint32_t kMaxBlockM>
+  void run() {
+    constexpr GemmConfig kGemm1{kStrategy, Phases::gemm1, kMaxBlockM};
+    constexpr GemmConfig kGemm2{kStrategy, Phases::gemm2, kMaxBlockM};
+    const uint32_t plain_bytes = SharedPlan::num_bytes(dims_);
+    for (uint32_t r = 0; r < dims_.num_ranks; ++r) {
+      launch(r, kPlainThreads, plain_bytes, dispatch_kernel);
+      launch(r, kGemmThreads, GemmShared<kGemm1>::num_bytes(dims_), gemm_kernel<kGemm1>);
+      launch(r, kGemmThreads, GemmShared<kGemm2>::num_bytes(dims_), gemm_kernel<kGemm2>);
+      launch(r, kPlainThreads, plain_bytes, combine_kernel);
+    }
+    const emu::Report report = ranks_.machine().run();
+    EXPECT_TRUE(report.clean()) << report.to_string();
+  }
+
+  std::vector<Bf16> output() const {
+    std::vector<Bf16> y;
+    for (const Arguments& arguments : arguments_) {
+      const auto* rows = reinterpret_cast<const Bf16*>(arguments.y);
+      y.insert(y.end(), rows, rows + size_t{arguments.num_tokens} * dims_.hidden);
+    }
+    return y;
+  }
+
+ private:
+  size_t memory_bytes() const {
+    const size_t expert_bytes = gemm1_.code_bytes() + gemm2_.code_bytes() +
+                                (gemm1_.num_scales() + gemm2_.num_scales()) * sizeof(ScalePair) +
+                                (gemm1_.num_rows() + gemm2_.num_rows()) * sizeof(float);
+    const size_t token_bytes = size_t{dims_.hidden} * 5 + size_t{dims_.top_k} * 12;
+    return dims_.num_local_max() * expert_bytes + dims_.max_tokens * token_bytes + (size_t{64} << 10);
+  }
+
+  template <class T>
+  T* copied(uint32_t rank, std::span<const T> values) {
+    T* copy = ranks_.machine().allocate<T>(rank, values.size() + 1);
+    if (!values.empty()) ranks_.machine().write(copy, values.data(), values.size_bytes());
+    return copy;
+  }
+
+  void add_rank(uint32_t rank) {
+    Arguments arguments;
+    arguments.dims = dims_;
+    arguments.layout = ranks_.layout();
+    std::copy(ranks_.bases().begin(), ranks_.bases().end(), arguments.bases);
+    arguments.rank = flow::Rank{rank};
+    arguments.scale_rule =
+        case_.activation.scale == ActivationScale::fp32 ? flow::ScaleRule::fp32 : flow::ScaleRule::power_of_two;
+    arguments.weight_rule = case_.activation.router_weight == RouterWeightPosition::before_gemm2
+                                ? flow::RouterWeightRule::before_gemm2
+                                : flow::RouterWeightRule::at_combine;
+    arguments.activation = rule_of(case_.activation);
+    arguments.timeout_ns = 60'000'000'000;
+    arguments.y = ranks_.machine().allocate<uint16_t>(rank, size_t{dims_.max_tokens} * dims_.hidden);
+    pack_experts(rank, arguments);
+    arguments_.push_back(arguments);
+  }
+
+  /// The rank's experts as its kernels number them: shared ones first.
+  void pack_experts(uint32_t rank, Arguments& arguments) {
+    const SyntheticWeights weights = weights_of(case_);
+    const auto placement = flow::Placement::of(dims_);
+    const uint32_t num_local = placement.num_local(flow::Rank{rank});
+    std::vector<uint8_t> gemm1_codes(num_local * gemm1_.code_bytes());
+    std::vector<uint8_t> gemm2_codes(num_local * gemm2_.code_bytes());
+    std::vector<ScalePair> gemm1_scales(num_local * gemm1_.num_scales());
+    std::vector<ScalePair> gemm2_scales(num_local * gemm2_.num_scales());
+    std::vector<float> gemm1_bias(num_local * gemm1_.num_rows());
+    std::vector<float> gemm2_bias(num_local * gemm2_.num_rows());
+    for (uint32_t e = 0; e < num_local; ++e) {
+      const uint32_t global = num(placement.global(flow::LocalExpert{e}, flow::Rank{rank}));
+      const auto expert = e < dims_.num_shared ? weights.shared(e) : weights.routed(global);
+      ASSERT_TRUE(expert.ok()) << expert.status().to_string();
+      const Status packable = check_packable(*expert, case_.shape, "expert");
+      ASSERT_TRUE(packable.ok()) << packable.to_string();
+      pack_expert(*expert, case_.shape,
+                  {gemm1_codes.data() + e * gemm1_.code_bytes(), gemm1_scales.data() + e * gemm1_.num_scales(),
+                   gemm1_bias.data() + e * gemm1_.num_rows(), gemm2_codes.data() + e * gemm2_.code_bytes(),
+                   gemm2_scales.data() + e * gemm2_.num_scales(), gemm2_bias.data() + e * gemm2_.num_rows()});
+    }
+    const bool has_biases = case_.biases == Biases::all;
+    const auto copy = [&]<class T>(const std::vector<T>& values) { return copied(rank, std::span<const T>(values)); };
+    arguments.gemm1 = {gemm1_, copy(gemm1_codes), copy(gemm1_scales), has_biases ? copy(gemm1_bias) : nullptr};
+    arguments.gemm2 = {gemm2_, copy(gemm2_codes), copy(gemm2_scales), has_biases ? copy(gemm2_bias) : nullptr};
+  }
+
+  template <class Kernel>
+  void launch(uint32_t rank, uint32_t num_threads, uint32_t shared_bytes, Kernel kernel) {
+    const uint32_t num_blocks = spec_.num_blocks;
+    ranks_.launch(rank, num_blocks, num_threads, shared_bytes,
+                  [this, rank, kernel, num_blocks] { kernel(arguments_[rank], simt::block_idx(), num_blocks); });
+  }
+
+  const LayerCase& case_;
+  const RunSpec& spec_;
+  flow::Dims dims_;
+  MatrixLayout gemm1_;
+  MatrixLayout gemm2_;
+  sync::testing::EmulatedRanks ranks_;
+  std::vector<Arguments> arguments_;
+};
+
+}  // namespace
+
+uint32_t LayerCase::num_all_tokens() const { return std::accumulate(num_tokens.begin(), num_tokens.end(), 0U); }
+
+std::vector<Bf16> run_layer(const LayerCase& layer_case, const RunSpec& spec) {
+  EmulatedLayer layer(layer_case, spec);
+  const SyntheticBatch batch = batch_of(layer_case);
+  layer.write_inputs(batch.split(spec.num_tokens));
+  if (spec.strategy == Strategy::wide) {
+    layer.run<Strategy::wide, 128>();
+  } else if (spec.block_m <= 32) {
+    layer.run<Strategy::small_batch, 32>();
+  } else {
+    layer.run<Strategy::small_batch, 128>();
+  }
+  return layer.output();
+}
+
+ReferenceRows reference_of(const LayerCase& layer_case) {
+  LayerConfig config;
+  config.shape = layer_case.shape;
+  config.max_tokens_per_rank = layer_case.num_all_tokens();
+  config.activation = layer_case.activation;
+  const SyntheticBatch batch = batch_of(layer_case);
+  auto rows = reference_rows(config, weights_of(layer_case), batch.all(), ProductSums::fp8_tensor_core);
+  EXPECT_TRUE(rows.ok()) << rows.status().to_string();
+  return rows.ok() ? *std::move(rows) : ReferenceRows{};
+}
+
+}  // namespace megamoe::sm90::testing

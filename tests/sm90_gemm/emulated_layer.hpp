@@ -1,0 +1,49 @@
+#pragma once
+
+// A whole layer on the emulated machine: dispatch, gemm1, gemm2 and combine as kernels of every rank, over synthetic
+// weights and tokens.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "check/synthetic.hpp"
+#include "cuda/sm90/gemm_plan.hpp"
+#include "emulated_ranks.hpp"
+#include "reference/reference.hpp"
+
+namespace megamoe::sm90::testing {
+
+/// What is computed: layer, weights and one batch of tokens. Outputs depend on nothing else.
+struct LayerCase {
+  const char* name = "";
+  LayerShape shape = {};
+  std::vector<uint32_t> num_tokens = {};  ///< of each rank
+  ActivationOptions activation = {};
+  RoutingSpec routing = {};
+  Biases biases = Biases::none;
+  ScaleType scale = ScaleType::f32;
+  GateUpLayout layout = GateUpLayout::separate;
+  InputType input = InputType::bf16;
+  std::vector<SpecialToken> specials = {};
+
+  uint32_t num_all_tokens() const;
+};
+
+/// How it is computed.
+struct RunSpec {
+  Strategy strategy = Strategy::wide;
+  std::vector<uint32_t> num_tokens = {};  ///< of each rank; their sum is the case's
+  uint32_t block_m = 32;
+  uint32_t num_blocks = 2;  ///< of each rank
+  emu::Options options = {};
+};
+
+/// The batch's output, rank after rank, [num_all_tokens, hidden]; gtest failures for findings of the emulator.
+std::vector<Bf16> run_layer(const LayerCase& layer_case, const RunSpec& spec);
+
+/// What the reference says about it.
+ReferenceRows reference_of(const LayerCase& layer_case);
+
+}  // namespace megamoe::sm90::testing
