@@ -23,7 +23,7 @@ struct PullItem {
   flow::Slot slot{};
 };
 
-/// REQUIRES load_recv_counts, load_pool_map. The slot's load is under way when this returns.
+/// REQUIRES load_recv_counts, load_pool_map.
 MM_DEVICE PullItem find_item(const Worker& worker, uint32_t row_idx) {
   const Arguments& arguments = worker.arguments;
   const flow::Dims& dims = arguments.dims;
@@ -113,21 +113,12 @@ MM_DEVICE void load_recv_counts(const Worker& worker) {
 /// Rows that a warp has under way at once.
 inline constexpr uint32_t kRowsInFlight = 2;
 
-/// Up to kRowsInFlight rows of one warp; the valid ones come first.
-struct PullBatch {
-  PullItem items[kRowsInFlight];
-  uint32_t num_rows = 0;
-};
-
-MM_DEVICE PullBatch find_batch(const Worker& worker, uint32_t row_idx, uint32_t num_rows) {
-  PullBatch batch;
-  MM_UNROLL
-  for (uint32_t i = 0; i < kRowsInFlight; ++i) {
-    if (row_idx + i * worker.num_rank_warps() >= num_rows) break;
-    batch.items[i] = find_item(worker, row_idx + i * worker.num_rank_warps());
-    batch.num_rows = i + 1U;
-  }
-  return batch;
+/// The item that lane `lane` holds. All lanes.
+MM_DEVICE PullItem item_of_lane(const PullItem& mine, uint32_t lane) {
+  return {flow::PoolBlock{simt::shfl(simt::kAllLanes, num(mine.block), lane)},
+          flow::PoolRow{simt::shfl(simt::kAllLanes, num(mine.row), lane)},
+          flow::Rank{simt::shfl(simt::kAllLanes, num(mine.rank), lane)},
+          flow::Slot{simt::shfl(simt::kAllLanes, num(mine.slot), lane)}};
 }
 
 /// A row on its way through registers.
@@ -158,53 +149,70 @@ struct RowOnTheWay {
   }
 };
 
-/// Counts a batch's rows in at their blocks. All lanes, after their stores.
-MM_DEVICE void publish_batch(const Worker& worker, const flow::PoolBlock (&blocks)[kRowsInFlight], uint32_t num_rows) {
-  if (num_rows == 0) return;
-  simt::syncwarp();
-  if (simt::lane_idx() != 0) return;
-  // One fence for all: it waits for whatever the thread has under way.
-  ptx::fence_acq_rel<ptx::Scope::gpu>();
+/// Rows of one warp whose stores are issued and that their blocks do not count yet.
+struct PulledRows {
+  flow::PoolBlock blocks[kRowsInFlight] = {};
+  uint32_t num_rows = 0;
+
+  /// Counts them in. All lanes.
+  MM_DEVICE void publish(const flow::Workspace& own) const {
+    if (num_rows == 0) return;
+    simt::syncwarp();
+    if (simt::lane_idx() != 0) return;
+    // One fence for all: it waits for whatever the thread has under way.
+    ptx::fence_acq_rel<ptx::Scope::gpu>();
+    MM_UNROLL
+    for (uint32_t i = 0; i < kRowsInFlight; ++i) {
+      uint32_t* arrived = own.get<flow::Field::arrived>() + num(blocks[i]);
+      if (i < num_rows) ptx::red_add<ptx::Order::relaxed, ptx::Scope::gpu>(arrived, 1U);  // publish(arrived)
+    }
+  }
+};
+
+/// One warp pulls the rows of lanes lane .. lane + kRowsInFlight - 1, up to lane `num_items` - 1, and publishes those
+/// that it pulled before while the loads are under way: a release waits for stores.
+MM_DEVICE PulledRows pull_rows(const Worker& worker, const PullItem& mine, uint32_t lane, uint32_t num_items,
+                               const PulledRows& before) {
+  const Arguments& arguments = worker.arguments;
+  PullItem items[kRowsInFlight];
+  RowOnTheWay rows[kRowsInFlight];
+  // All loads before the first store: they travel together.
   MM_UNROLL
   for (uint32_t i = 0; i < kRowsInFlight; ++i) {
-    uint32_t* arrived = worker.arguments.own().get<flow::Field::arrived>() + num(blocks[i]);
-    if (i < num_rows) ptx::red_add<ptx::Order::relaxed, ptx::Scope::gpu>(arrived, 1U);  // publish(arrived)
+    items[i] = item_of_lane(mine, (lane + i) % simt::kWarpLanes);
+    if (lane + i < num_items) rows[i].load(arguments, items[i]);
   }
+  before.publish(arguments.own());
+  PulledRows pulled;
+  MM_UNROLL
+  for (uint32_t i = 0; i < kRowsInFlight; ++i) {
+    if (lane + i >= num_items) continue;
+    rows[i].store(arguments, items[i]);
+    pulled.blocks[i] = items[i].block;
+    pulled.num_rows = i + 1U;
+  }
+  // Bulk copies read the tiles: through the async proxy.
+  ptx::fence_proxy_async_global();
+  return pulled;
 }
 
 /// REQUIRES the exchange barrier is behind: totals, counts, lists and staged rows of all ranks are final.
 MM_DEVICE void pull(const Worker& worker) {
   load_recv_counts(worker);
   load_pool_map(worker);
-  const Arguments& arguments = worker.arguments;
   const uint32_t num_rows = num_pool_rows(worker);
-  uint32_t row_idx = worker.rank_warp_idx();
-  PullBatch batch = find_batch(worker, row_idx, num_rows);
-  flow::PoolBlock before[kRowsInFlight] = {};
-  uint32_t num_before = 0;
-  while (batch.num_rows > 0) {
-    // The next rows' slots come while these rows do.
-    row_idx += kRowsInFlight * worker.num_rank_warps();
-    const PullBatch next = find_batch(worker, row_idx, num_rows);
-    // All loads before the first store: they travel together.
-    RowOnTheWay rows[kRowsInFlight];
-    MM_UNROLL
-    for (uint32_t i = 0; i < kRowsInFlight; ++i) {
-      if (i < batch.num_rows) rows[i].load(arguments, batch.items[i]);
+  const uint32_t stride = worker.num_rank_warps();
+  PulledRows pulled;
+  for (uint32_t begin = worker.rank_warp_idx(); begin < num_rows; begin += simt::kWarpLanes * stride) {
+    // Each lane finds one of the warp's next rows: the search costs as much as the row's way over the link.
+    const uint32_t num_items = flow::min_of(simt::kWarpLanes, flow::ceil_div(num_rows - begin, stride));
+    PullItem mine;
+    if (simt::lane_idx() < num_items) mine = find_item(worker, begin + simt::lane_idx() * stride);
+    for (uint32_t lane = 0; lane < num_items; lane += kRowsInFlight) {
+      pulled = pull_rows(worker, mine, lane, num_items, pulled);
     }
-    // A release waits for stores: those of the rows before, while the loads are under way.
-    publish_batch(worker, before, num_before);
-    MM_UNROLL
-    for (uint32_t i = 0; i < kRowsInFlight; ++i) {
-      if (i < batch.num_rows) rows[i].store(arguments, batch.items[i]);
-      before[i] = batch.items[i].block;
-    }
-    // Bulk copies read the tiles: through the async proxy.
-    ptx::fence_proxy_async_global();
-    num_before = batch.num_rows;
-    batch = next;
   }
-  publish_batch(worker, before, num_before);
+  pulled.publish(worker.arguments.own());
 }
 
 }  // namespace megamoe::sm90
