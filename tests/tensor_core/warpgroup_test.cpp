@@ -235,7 +235,7 @@ const std::vector<Planted> kPlanted = {
 INSTANTIATE_TEST_SUITE_P(Wgmma, PlantedFault, testing::ValuesIn(kPlanted),
                          [](const auto& planted) { return std::string(planted.param.name); });
 
-TEST(PlantedFaults, StandInTheDocs) {
+TEST(WgmmaFaults, StandInTheDocs) {
   std::string table = emu::testing::kFaultTableHead;
   for (const Planted& planted : kPlanted) {
     table += emu::testing::fault_table_row(planted.name, planted.kind, planted.races, "every");
