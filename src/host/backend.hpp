@@ -9,6 +9,7 @@
 
 #include "host/group.hpp"
 #include "host/plan.hpp"
+#include "host/validate.hpp"
 #include "megamoe/megamoe.hpp"
 
 namespace megamoe::internal {
@@ -24,6 +25,10 @@ struct LocalCall {
 class LayerBackend {
  public:
   virtual ~LayerBackend() = default;
+
+  /// The router ids of one local rank's input where the host can read them: the caller's, or a copy that stands until
+  /// the next call. REQUIRES they are as many as the plan allows. Errors: internal.
+  virtual Result<RouterIds> readable_ids(uint32_t, const RankInput& input) { return input.topk_ids; }
 
   /// One call of all local ranks, [num_local_ranks]. Collective; allocates nothing. ENSURES `stats` holds every rank's
   /// times and rows but for wall_seconds, unless an error returns. Errors: timeout and internal, after which the

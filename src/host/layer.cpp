@@ -22,9 +22,19 @@ class LayerState {
   std::vector<RankStats> stats;  // [num_local_ranks], of the last call
   bool has_run = false;
 
+  Status check_rank(uint32_t local_rank_idx, const RankInput& input, const RankOutput& output);
   Status check_inputs(std::span<const RankInput> inputs, std::span<const RankOutput> outputs);
   Status run();
 };
+
+Status LayerState::check_rank(uint32_t local_rank_idx, const RankInput& input, const RankOutput& output) {
+  const uint32_t rank = group->first_local_rank + local_rank_idx;
+  MM_RETURN_IF_ERROR(validate_io(plan.info.shape, plan.info.max_tokens_per_rank, rank,
+                                 plan.rules.placement.num_routed(flow::Rank{rank}), input, output));
+  const auto ids = backend->readable_ids(local_rank_idx, input);
+  MM_RETURN_IF_ERROR(ids.status());
+  return validate_ids(plan.info.shape, rank, *ids);
+}
 
 /// Fills `calls`. In one process a refused rank refuses the call at once; among processes its verdict travels with it.
 Status LayerState::check_inputs(std::span<const RankInput> inputs, std::span<const RankOutput> outputs) {
@@ -41,11 +51,7 @@ Status LayerState::check_inputs(std::span<const RankInput> inputs, std::span<con
     call.verdict = count_verdict;
     call.input = count_verdict.ok() ? &inputs[i] : &no_input;
     call.output = count_verdict.ok() ? &outputs[i] : &no_output;
-    if (call.verdict.ok()) {
-      const uint32_t rank = group->first_local_rank + static_cast<uint32_t>(i);
-      call.verdict = validate_io(plan.info.shape, plan.info.max_tokens_per_rank, rank,
-                                 plan.rules.placement.num_routed(flow::Rank{rank}), *call.input, *call.output);
-    }
+    if (call.verdict.ok()) call.verdict = check_rank(static_cast<uint32_t>(i), *call.input, *call.output);
     if (!call.verdict.ok() && group->num_local_ranks == group->num_ranks) return call.verdict;
   }
   return {};

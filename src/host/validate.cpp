@@ -108,23 +108,6 @@ Status validate_x(const LayerShape& shape, uint32_t rank, const RankInput& input
   return expect_size("x scales", rank, got, num_scales, "num_tokens * ceil(hidden / 128)");
 }
 
-Status validate_ids(const LayerShape& shape, uint32_t rank, const RankInput& input) {
-  const uint64_t wanted = uint64_t{input.num_tokens} * shape.top_k;
-  return std::visit(
-      [&](const auto& ids) -> Status {
-        MM_RETURN_IF_ERROR(expect_size("topk_ids", rank, ids.size(), wanted, "num_tokens * top_k"));
-        for (size_t i = 0; i < ids.size(); ++i) {
-          const auto id = static_cast<int64_t>(ids[i]);
-          if (id >= flow::kNoExpert && id < static_cast<int64_t>(shape.num_experts)) continue;
-          return invalid_argument(fmt::format("rank {}: topk_ids[{}, {}] must be an expert in 0..{}, or -1 for none",
-                                              rank, i / shape.top_k, i % shape.top_k, shape.num_experts - 1),
-                                  id, "check the router, and that the ids' declared width is the real one");
-        }
-        return {};
-      },
-      input.topk_ids);
-}
-
 }  // namespace
 
 Status validate_config(const LayerConfig& config) {
@@ -160,7 +143,23 @@ Status validate_io(const LayerShape& shape, uint32_t max_tokens, uint32_t rank, 
     MM_RETURN_IF_ERROR(expect_size("local_expert_rows", rank, output.local_expert_rows.size(), num_local_experts,
                                    "the rank's routed experts, or be empty"));
   }
-  return validate_ids(shape, rank, input);
+  const size_t num_ids = std::visit([](const auto& ids) { return ids.size(); }, input.topk_ids);
+  return expect_size("topk_ids", rank, num_ids, uint64_t{input.num_tokens} * shape.top_k, "num_tokens * top_k");
+}
+
+Status validate_ids(const LayerShape& shape, uint32_t rank, const RouterIds& topk_ids) {
+  return std::visit(
+      [&](const auto& ids) -> Status {
+        for (size_t i = 0; i < ids.size(); ++i) {
+          const auto id = static_cast<int64_t>(ids[i]);
+          if (id >= flow::kNoExpert && id < static_cast<int64_t>(shape.num_experts)) continue;
+          return invalid_argument(fmt::format("rank {}: topk_ids[{}, {}] must be an expert in 0..{}, or -1 for none",
+                                              rank, i / shape.top_k, i % shape.top_k, shape.num_experts - 1),
+                                  id, "check the router, and that the ids' declared width is the real one");
+        }
+        return {};
+      },
+      topk_ids);
 }
 
 }  // namespace megamoe::internal

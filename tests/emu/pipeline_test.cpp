@@ -2,6 +2,8 @@
 // a peer, counters, a grid barrier and a peer barrier. Right in every interleaving, and the emulator has nothing to
 // say.
 
+#include <sstream>
+
 #include "cuda/ptx/atomic.hpp"
 #include "cuda/ptx/bulk_copy.hpp"
 #include "cuda/ptx/fence.hpp"
@@ -10,6 +12,7 @@
 #include "cuda/simt/block.hpp"
 #include "cuda/simt/memory.hpp"
 #include "cuda/simt/warp.hpp"
+#include "doc_section.hpp"
 #include "seeds.hpp"
 #include "testing.hpp"
 
@@ -38,7 +41,7 @@ struct Rank {
 };
 
 /// What a planted mistake leaves out.
-enum class Omit : uint8_t { nothing, stage_release, proxy_fence, write_wait };
+enum class Omit : uint8_t { nothing, stage_release, proxy_fence, write_wait, election_before_the_loop };
 
 void exchange(const Rank& mine, const Rank& peer, Omit omit) {
   auto* full = reinterpret_cast<uint64_t*>(simt::dynamic_shared());
@@ -55,8 +58,9 @@ void exchange(const Rank& mine, const Rank& peer, Omit omit) {
   simt::sync_threads();
   const uint32_t first_row = simt::block_idx() * kRowsPerBlock;
   if (simt::warp_idx() == 0) {
-    const bool is_producer = simt::elect_one();
-    for (uint32_t i = 0; i < kRowsPerBlock && is_producer; ++i) {
+    const bool votes_each_time = omit == Omit::election_before_the_loop;
+    const bool is_producer = votes_each_time || simt::elect_one();
+    for (uint32_t i = 0; i < kRowsPerBlock && is_producer && (!votes_each_time || simt::elect_one()); ++i) {
       const uint32_t stage = i % kNumStages;
       ptx::mbarrier_wait(empty + stage, (i / kNumStages & 1U) ^ 1U);
       ptx::mbarrier_arrive_expect_tx(full + stage, kRowBytes);
@@ -165,6 +169,22 @@ TEST(Pipeline, EachOmissionIsFoundInEveryInterleaving) {
                 early.found(FindingKind::unwritten_read))
         << seed << ": " << early.to_string();
   }
+}
+
+/// A bug that this kernel had. `for (...; i < num_rows && elect_one(); ...)`: 31 lanes leave the loop in its first
+/// round, and in the second the leader waits for them in the vote.
+TEST(Pipeline, ElectionInTheConditionOfTheLoopIsNamed) {
+  bool is_right = true;
+  const Report report = run({.seed = 1}, Omit::election_before_the_loop, &is_right);
+  ASSERT_TRUE(report.found(FindingKind::deadlock)) << report.to_string();
+  // The other blocks wait alike.
+  std::istringstream lines(report.to_string());
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    if (text.empty() || line.find("rank 0 block 0 ") != std::string::npos) text += line + "\n";
+  }
+  EXPECT_NE(text.find("elect with mask 0xffffffff: lanes 0x"), std::string::npos) << text;
+  expect_doc_section("election", "```\n" + text + "```\n");
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <string>
 
+#include "doc_section.hpp"
+
 namespace megamoe::emu::testing {
 
 namespace {
@@ -137,6 +139,14 @@ TEST(PlantedFaults, CoverEveryKind) {
     EXPECT_TRUE(std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) { return fault.kind == wanted; }))
         << to_string(wanted);
   }
+}
+
+TEST(PlantedFaults, StandInTheDocs) {
+  std::string table = kFaultTableHead;
+  for (const Fault& fault : all_faults()) {
+    table += fault_table_row(fault.name, fault.kind, fault.races, fault.shows == Shows::always ? "every" : "some");
+  }
+  expect_doc_section("faults", table);
 }
 
 }  // namespace

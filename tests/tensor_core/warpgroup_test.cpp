@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../emu/doc_section.hpp"
 #include "check/random.hpp"
 #include "cuda/ptx/fence.hpp"
 #include "cuda/ptx/wgmma.hpp"
@@ -216,23 +217,31 @@ TEST_P(PlantedFault, IsFound) {
   EXPECT_EQ(num_found, 10U);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Wgmma, PlantedFault,
-    testing::Values(Planted{Fault::no_proxy_fence, FindingKind::missing_proxy_fence, "no_proxy_fence"},
-                    Planted{Fault::no_barrier, FindingKind::read_write_race, "no_barrier", emu::Races::find},
-                    Planted{Fault::no_fence, FindingKind::mma_order, "no_fence"},
-                    Planted{Fault::no_fence_in_second_batch, FindingKind::mma_order, "no_fence_in_second_batch"},
-                    Planted{Fault::no_wait, FindingKind::mma_order, "no_wait"},
-                    Planted{Fault::touches_d_in_flight, FindingKind::mma_order, "touches_d_in_flight"},
-                    Planted{Fault::pins_d_in_flight, FindingKind::mma_order, "pins_d_in_flight"},
-                    Planted{Fault::stores_d_in_flight, FindingKind::mma_order, "stores_d_in_flight"},
-                    Planted{Fault::shuffles_d_in_flight, FindingKind::mma_order, "shuffles_d_in_flight"},
-                    Planted{Fault::overwrites_operand_in_flight, FindingKind::copy_in_flight,
-                            "overwrites_operand_in_flight"},
-                    Planted{Fault::b_beyond_shared_memory, FindingKind::out_of_bounds, "b_beyond_shared_memory"},
-                    Planted{Fault::lanes_disagree, FindingKind::divergent_collective, "lanes_disagree"},
-                    Planted{Fault::changes_n_in_flight, FindingKind::mma_order, "changes_n_in_flight"}),
-    [](const auto& planted) { return std::string(planted.param.name); });
+const std::vector<Planted> kPlanted = {
+    Planted{Fault::no_proxy_fence, FindingKind::missing_proxy_fence, "no_proxy_fence"},
+    Planted{Fault::no_barrier, FindingKind::read_write_race, "no_barrier", emu::Races::find},
+    Planted{Fault::no_fence, FindingKind::mma_order, "no_fence"},
+    Planted{Fault::no_fence_in_second_batch, FindingKind::mma_order, "no_fence_in_second_batch"},
+    Planted{Fault::no_wait, FindingKind::mma_order, "no_wait"},
+    Planted{Fault::touches_d_in_flight, FindingKind::mma_order, "touches_d_in_flight"},
+    Planted{Fault::pins_d_in_flight, FindingKind::mma_order, "pins_d_in_flight"},
+    Planted{Fault::stores_d_in_flight, FindingKind::mma_order, "stores_d_in_flight"},
+    Planted{Fault::shuffles_d_in_flight, FindingKind::mma_order, "shuffles_d_in_flight"},
+    Planted{Fault::overwrites_operand_in_flight, FindingKind::copy_in_flight, "overwrites_operand_in_flight"},
+    Planted{Fault::b_beyond_shared_memory, FindingKind::out_of_bounds, "b_beyond_shared_memory"},
+    Planted{Fault::lanes_disagree, FindingKind::divergent_collective, "lanes_disagree"},
+    Planted{Fault::changes_n_in_flight, FindingKind::mma_order, "changes_n_in_flight"}};
+
+INSTANTIATE_TEST_SUITE_P(Wgmma, PlantedFault, testing::ValuesIn(kPlanted),
+                         [](const auto& planted) { return std::string(planted.param.name); });
+
+TEST(WgmmaFaults, StandInTheDocs) {
+  std::string table = emu::testing::kFaultTableHead;
+  for (const Planted& planted : kPlanted) {
+    table += emu::testing::fault_table_row(planted.name, planted.kind, planted.races, "every");
+  }
+  emu::testing::expect_doc_section("wgmma faults", table);
+}
 
 // Two groups in flight on two accumulators: wait_group<1> hands back the older one only. Pins say the same: none is
 // a finding.

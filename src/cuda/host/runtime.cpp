@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "host/errors.hpp"
@@ -102,6 +103,22 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   return *this;
 }
 DeviceMemory::~DeviceMemory() { (void)cudaFree(data_); }
+
+Result<PinnedMemory> PinnedMemory::allocate(uint64_t num_bytes) {
+  PinnedMemory memory;
+  void* data = nullptr;
+  const std::string what = fmt::format("pinning {} bytes of host memory", num_bytes);
+  MM_RETURN_IF_ERROR(check(cudaHostAlloc(&data, std::max<uint64_t>(num_bytes, 1), cudaHostAllocPortable), what));
+  memory.data_ = static_cast<std::byte*>(data);
+  std::memset(data, 0, num_bytes);
+  return memory;
+}
+PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  return *this;
+}
+PinnedMemory::~PinnedMemory() { (void)cudaFreeHost(data_); }
 
 Result<Stream> Stream::create(int ordinal) {
   const DeviceScope scope(ordinal);

@@ -70,6 +70,21 @@ class DeviceMemory {
   uint64_t num_bytes_ = 0;
 };
 
+/// One allocation of host memory that GPUs copy from and to without the driver's own copies, zeroed.
+class PinnedMemory {
+ public:
+  static Result<PinnedMemory> allocate(uint64_t num_bytes);
+  PinnedMemory() = default;
+  PinnedMemory(PinnedMemory&& other) noexcept;
+  PinnedMemory& operator=(PinnedMemory&& other) noexcept;
+  ~PinnedMemory();
+
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+};
+
 /// A stream of one device that does not wait for the default stream.
 class Stream {
  public:

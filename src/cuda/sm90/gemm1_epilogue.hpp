@@ -57,7 +57,7 @@ MM_DEVICE void publish_act(const GemmWorker<kConfig>& gemm, const MathTile& tile
   ptx::fence_proxy_async_global();
   simt::syncwarp();
   if (simt::lane_idx() != 0) return;
-  uint32_t* tally = gemm.shared.tally + tile.tile_idx % kTallySlots;
+  uint32_t* tally = gemm.shared.tally + tile.tile_idx % kTileSlots;
   ptx::fence_acq_rel<ptx::Scope::cta>();
   const uint32_t num_stored = ptx::shared_atom_add(tally, 1U) + 1U;
   if (num_stored % kNumMathWarps != 0U) return;

@@ -16,7 +16,7 @@ template <GemmConfig kConfig>
 MM_DEVICE void init_gemm(const GemmWorker<kConfig>& gemm) {
   if (simt::thread_idx() == 0) {
     gemm.ring().init(kNumMathWarps);
-    for (uint32_t i = 0; i < kTallySlots; ++i) simt::store(gemm.shared.tally + i, 0U);
+    for (uint32_t i = 0; i < kTileSlots; ++i) simt::store(gemm.shared.tally + i, 0U);
   }
   simt::sync_threads();
 }

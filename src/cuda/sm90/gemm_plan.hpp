@@ -44,8 +44,9 @@ inline constexpr uint32_t kMaxSmallRows = 64;  ///< of a block that small_batch 
 inline constexpr uint32_t kMaxSharedBytes = 227U * 1024U;
 /// What is kept for all but the ring's slots.
 inline constexpr uint32_t kPlanBytes = 24U * 1024U;
-/// Tiles that a math group may be ahead of the other, and one: more than the ring has slots.
-inline constexpr uint32_t kTallySlots = 8;
+/// Tiles of which something is kept at once: more than the ring has slots, so that the producer, or the faster math
+/// group, is never so many tiles ahead of the slower one.
+inline constexpr uint32_t kTileSlots = 8;
 
 struct GemmConfig {
   Strategy strategy = Strategy::wide;
@@ -63,13 +64,13 @@ struct GemmConfig {
     return chunk_bytes(slot_rows()) + kTileHalves * chunk_bytes(kTileRows);
   }
   MM_HOST_DEVICE constexpr uint32_t num_slots() const {
-    return flow::min_of((kMaxSharedBytes - kPlanBytes) / slot_bytes(), kTallySlots - 2U);
+    return flow::min_of((kMaxSharedBytes - kPlanBytes) / slot_bytes(), kTileSlots - 2U);
   }
 
   friend bool operator==(const GemmConfig&, const GemmConfig&) = default;
 };
 
-/// What the producer tells about a tile, beside the slot of its first chunk.
+/// What the producer tells about a tile.
 struct TileNote {
   uint32_t phase;  ///< flow::Phase
   uint32_t expert;
@@ -89,14 +90,15 @@ struct GemmShared {
   RingState* ring = nullptr;        // [1]
   TileNote* notes = nullptr;        // [kNumSlots]
   float* amax = nullptr;            // [2][kMaxSmallRows][kNumMathWarps], of alternate tiles
-  uint32_t* tally = nullptr;        // [kTallySlots]: math warps that have stored their part of a gemm1 tile
+  uint32_t* tally = nullptr;        // [kTileSlots]: math warps that have stored their part of a gemm1 tile
   uint32_t* pool_rows = nullptr;    // [num_local], rows per local expert
   uint32_t* first_block = nullptr;  // [num_local + 1]
   uint8_t* end = nullptr;
 
   MM_HOST_DEVICE static constexpr uint32_t fixed_bytes() {
-    return static_cast<uint32_t>(flow::align_up(sizeof(RingState), 16)) + kNumSlots * 32U +
-           2U * kMaxSmallRows * kNumMathWarps * 4U + kTallySlots * 4U;
+    return static_cast<uint32_t>(flow::align_up(sizeof(RingState), 16)) +
+           kTileSlots * static_cast<uint32_t>(sizeof(TileNote)) + 2U * kMaxSmallRows * kNumMathWarps * 4U +
+           kTileSlots * 4U;
   }
   MM_HOST_DEVICE static constexpr uint32_t map_bytes(const flow::Dims& dims) {
     return static_cast<uint32_t>(flow::align_up((2U * dims.num_local_max() + 1U) * 4U, 16));
@@ -107,7 +109,7 @@ struct GemmShared {
   }
 
   MM_DEVICE static GemmShared carve(uint8_t* shared, const flow::Dims& dims) {
-    static_assert(sizeof(TileNote) <= 32 && kNumSlots + 1U < kTallySlots);
+    static_assert(kNumSlots + 1U < kTileSlots && kTileSlots * sizeof(TileNote) % 16U == 0U);
     GemmShared plan;
     plan.slots = shared;
     uint8_t* next = shared + kSlotsBytes;
@@ -117,9 +119,9 @@ struct GemmShared {
       return taken;
     };
     plan.ring = reinterpret_cast<RingState*>(take(sizeof(RingState)));
-    plan.notes = reinterpret_cast<TileNote*>(take(kNumSlots * 32U));
+    plan.notes = reinterpret_cast<TileNote*>(take(kTileSlots * sizeof(TileNote)));
     plan.amax = reinterpret_cast<float*>(take(2U * kMaxSmallRows * kNumMathWarps * sizeof(float)));
-    plan.tally = reinterpret_cast<uint32_t*>(take(kTallySlots * sizeof(uint32_t)));
+    plan.tally = reinterpret_cast<uint32_t*>(take(kTileSlots * sizeof(uint32_t)));
     plan.pool_rows = reinterpret_cast<uint32_t*>(take(map_bytes(dims)));
     plan.first_block = plan.pool_rows + dims.num_local_max();
     plan.end = next;

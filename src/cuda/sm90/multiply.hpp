@@ -53,27 +53,32 @@ class RowScales {
   float next_[kNumRows];
 };
 
-/// Scales of one n tile, one chunk ahead.
+/// Scales of a tile's n tiles from `first` on, one chunk ahead.
+template <uint32_t kNumTiles>
 class WeightScales {
  public:
-  MM_DEVICE WeightScales(const PackedMatrix& matrix, const MathTile& tile, uint32_t half) {
+  MM_DEVICE WeightScales(const PackedMatrix& matrix, const MathTile& tile, uint32_t first) {
     // Where the matrix ends with the tile's first half, the second one is not looked at.
-    const uint32_t n_tile = flow::min_of(kTileHalves * tile.n_block + half, matrix.layout.num_n_tiles - 1U);
+    const uint32_t last_n_tile = matrix.layout.num_n_tiles - 1U;
+    const uint32_t n_tile = flow::min_of(kTileHalves * tile.n_block + first, last_n_tile);
+    num_chunks_ = matrix.layout.num_chunks;
+    stride_ = n_tile == last_n_tile ? 0U : num_chunks_;
     scales_ = matrix.scales + tile.expert * matrix.layout.num_scales() + matrix.layout.chunk_idx(n_tile, 0);
-    last_chunk_ = matrix.layout.num_chunks - 1U;
-    next_ = simt::load(scales_);
+    MM_UNROLL
+    for (uint32_t i = 0; i < kNumTiles; ++i) next_[i] = simt::load(scales_ + i * stride_);
   }
   /// To be called for every chunk in turn.
-  MM_DEVICE ScalePair look_at(uint32_t chunk) {
-    const ScalePair now = next_;
-    next_ = simt::load(scales_ + flow::min_of(chunk + 1U, last_chunk_));
+  MM_DEVICE ScalePair look_at(uint32_t i, uint32_t chunk) {
+    const ScalePair now = next_[i];
+    next_[i] = simt::load(scales_ + i * stride_ + flow::min_of(chunk + 1U, num_chunks_ - 1U));
     return now;
   }
 
  private:
   const ScalePair* scales_;
-  uint32_t last_chunk_;
-  ScalePair next_;
+  uint32_t num_chunks_;
+  uint32_t stride_;  ///< between n tiles; 0: there is only one
+  ScalePair next_[kNumTiles];
 };
 
 /// An operand of 128-byte rows, swizzled; `start`: a multiple of 1024 bytes.
@@ -113,7 +118,7 @@ MM_DEVICE sync::GoOn multiply_wide(const GemmWorker<kConfig>& gemm, const MathTh
   };
   const uint64_t first_row = uint64_t{tile.block} * gemm.arguments().dims.block_m;
   RowScales<2, 4, 1> row_scales(operands.row_scales + first_row * num_chunks, num_chunks, row_of);
-  WeightScales weight_scales[kTileHalves] = {{operands.matrix, tile, 0}, {operands.matrix, tile, 1}};
+  WeightScales<kTileHalves> weight_scales(operands.matrix, tile, 0);
   MM_UNROLL
   for (uint32_t i = 0; i < kTileHalves * kTileRows / 2U; ++i) totals[i / (kTileRows / 2U)][i % (kTileRows / 2U)] = 0.0F;
 
@@ -130,7 +135,7 @@ MM_DEVICE sync::GoOn multiply_wide(const GemmWorker<kConfig>& gemm, const MathTh
     row_scales.look_at(chunk, row_of, x);
     MM_UNROLL
     for (uint32_t half = 0; half < kTileHalves; ++half) {
-      const ScalePair w = weight_scales[half].look_at(chunk);
+      const ScalePair w = weight_scales.look_at(half, chunk);
       ptx::wgmma_pin(sums);
       ptx::wgmma_fence();
       begin_chunk<kTileRows>(sums, operand_at(rows), operand_at(gemm.shared.weights(at.slot, half)));
@@ -168,7 +173,7 @@ MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathT
   };
   const uint64_t first_row = uint64_t{tile.block} * gemm.arguments().dims.block_m;
   RowScales<kN / 4, 8, 4> row_scales(operands.row_scales + first_row * num_chunks, num_chunks, row_of);
-  WeightScales weight_scales(operands.matrix, tile, me.group);
+  WeightScales<1> weight_scales(operands.matrix, tile, me.group);
   MM_UNROLL
   for (uint32_t i = 0; i < kN; ++i) totals[i / (kN / 2U)][i % (kN / 2U)] = 0.0F;
 
@@ -185,7 +190,7 @@ MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathT
     ptx::wgmma_commit_group();
     float x[kN / 4];
     row_scales.look_at(chunk, row_of, x);
-    const ScalePair w = weight_scales.look_at(chunk);
+    const ScalePair w = weight_scales.look_at(0, chunk);
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(sums[0]);
     ptx::wgmma_pin(sums[1]);

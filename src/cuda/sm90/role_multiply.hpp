@@ -8,8 +8,8 @@
 namespace megamoe::sm90 {
 
 template <GemmConfig kConfig>
-MM_DEVICE MathTile load_tile(const GemmWorker<kConfig>& gemm, uint32_t slot, uint32_t tile_idx) {
-  const TileNote* note = gemm.shared.notes + slot;
+MM_DEVICE MathTile load_tile(const GemmWorker<kConfig>& gemm, uint32_t tile_idx) {
+  const TileNote* note = gemm.shared.notes + tile_idx % kTileSlots;
   return {flow::Phase{simt::load(&note->phase)},
           simt::load(&note->expert),
           simt::load(&note->n_block),
@@ -26,11 +26,14 @@ MM_DEVICE bool is_gemm1(const MathTile& tile) {
   return tile.phase == flow::Phase::gemm1;
 }
 
+// The tile's numbers are looked up again behind the main loop, which needs the registers.
+
 template <GemmConfig kConfig>
-MM_DEVICE sync::GoOn run_wide(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
+MM_DEVICE sync::GoOn run_wide(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& multiplied,
                               typename GemmWorker<kConfig>::Cursor& at) {
   WideTotals totals;
-  if (!multiply_wide(gemm, me, tile, at, totals)) return false;
+  if (!multiply_wide(gemm, me, multiplied, at, totals)) return false;
+  const MathTile tile = load_tile(gemm, multiplied.tile_idx);
   if constexpr (kConfig.phases != Phases::gemm2) {
     if (is_gemm1<kConfig>(tile)) gemm1_epilogue_wide(gemm, me, tile, totals);
   }
@@ -41,10 +44,11 @@ MM_DEVICE sync::GoOn run_wide(const GemmWorker<kConfig>& gemm, const MathThread&
 }
 
 template <uint32_t kN, GemmConfig kConfig>
-MM_DEVICE sync::GoOn run_small(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
+MM_DEVICE sync::GoOn run_small(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& multiplied,
                                typename GemmWorker<kConfig>::Cursor& at) {
   SmallTotals<kN> totals;
-  if (!multiply_small<kN>(gemm, me, tile, at, totals)) return false;
+  if (!multiply_small<kN>(gemm, me, multiplied, at, totals)) return false;
+  const MathTile tile = load_tile(gemm, multiplied.tile_idx);
   if constexpr (kConfig.phases != Phases::gemm2) {
     if (is_gemm1<kConfig>(tile)) gemm1_epilogue_small<kN>(gemm, me, tile, totals);
   }
@@ -84,8 +88,9 @@ MM_DEVICE void role_multiply(const GemmWorker<kConfig>& gemm) {
   typename GemmWorker<kConfig>::Cursor at;
   uint32_t tile_idx = 0;
   while (ring.wait_filled(waiter, at) != sync::kRingStop) {
-    const MathTile tile = load_tile(gemm, at.slot, tile_idx++);
+    const MathTile tile = load_tile(gemm, tile_idx);
     if (!run_tile(gemm, me, tile, at)) return;
+    ++tile_idx;
   }
 }
 

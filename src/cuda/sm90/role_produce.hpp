@@ -77,20 +77,23 @@ MM_DEVICE void load_weights(const GemmWorker<kConfig>& gemm, const TileSource& s
 
 /// The valid rows of chunk `chunk`; this completes the item.
 template <GemmConfig kConfig>
-MM_DEVICE void load_rows(const GemmWorker<kConfig>& gemm, const flow::Tile& tile, const TileSource& source,
-                         uint32_t chunk, const typename GemmWorker<kConfig>::Cursor& at) {
-  if (chunk == 0) {
-    TileNote* note = gemm.shared.notes + at.slot;
-    simt::store(&note->phase, static_cast<uint32_t>(tile.phase));
-    simt::store(&note->expert, num(tile.expert));
-    simt::store(&note->n_block, tile.n_block);
-    simt::store(&note->block, num(tile.block));
-    simt::store(&note->num_rows, tile.num_rows);
-  }
+MM_DEVICE void load_rows(const GemmWorker<kConfig>& gemm, const TileSource& source, uint32_t chunk,
+                         const typename GemmWorker<kConfig>::Cursor& at) {
   const auto ring = gemm.ring();
   ring.publish(at, source.row_bytes, chunk);
   ptx::bulk_load(gemm.shared.activations(at.slot), source.rows + uint64_t{chunk} * source.chunk_stride,
                  source.row_bytes, ring.filled(at));
+}
+
+/// For the math groups to read once the tile's first chunk is there.
+template <GemmConfig kConfig>
+MM_DEVICE void store_note(const GemmWorker<kConfig>& gemm, const flow::Tile& tile, uint32_t tile_idx) {
+  TileNote* note = gemm.shared.notes + tile_idx % kTileSlots;
+  simt::store(&note->phase, static_cast<uint32_t>(tile.phase));
+  simt::store(&note->expert, num(tile.expert));
+  simt::store(&note->n_block, tile.n_block);
+  simt::store(&note->block, num(tile.block));
+  simt::store(&note->num_rows, tile.num_rows);
 }
 
 /// All chunks of one tile, whose rows are there once `*flag` is watched.wanted. False: the ring has been stopped.
@@ -126,7 +129,7 @@ MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::T
       }
       load_weights(gemm, source, chunk, at);
     }
-    load_rows(gemm, tile, source, chunk, at);
+    load_rows(gemm, source, chunk, at);
     at.advance();
   }
   return true;
@@ -161,8 +164,10 @@ MM_DEVICE void role_produce(const GemmWorker<kConfig>& gemm) {
   flow::TileWalk walk(dims, pool);
   flow::Tile tile;
   typename GemmWorker<kConfig>::Cursor at;
+  uint32_t tile_idx = 0;
   for (; walk.find(number, tile); number += gemm.worker.num_workers) {
     if (kConfig.phases == Phases::gemm1 && tile.phase == flow::Phase::gemm2) break;
+    store_note(gemm, tile, tile_idx++);
     if (!produce_tile(gemm, tile, at)) return;
   }
   gemm.ring().stop(gemm.waiter(Stage::gemm2), at, at);
