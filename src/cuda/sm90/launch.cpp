@@ -6,7 +6,7 @@
 
 #include "cuda/host/runtime.hpp"
 #include "cuda/sm90/grids.hpp"
-#include "cuda/sm90/worker.hpp"
+#include "cuda/sm90/plain_kernels.hpp"
 #include "host/errors.hpp"
 
 namespace megamoe::sm90 {
@@ -39,10 +39,15 @@ Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, 
   return static_cast<uint32_t>(blocks_per_sm) * static_cast<uint32_t>(num_sms);
 }
 
+uint32_t shared_bytes_of(Kernel kernel, const Arguments& arguments, uint32_t threads_per_block) {
+  return kernel == Kernel::dispatch ? dispatch_shared_bytes(arguments, threads_per_block / simt::kWarpLanes)
+                                    : SharedPlan::num_bytes(arguments.dims);
+}
+
 template <uint32_t kNumRanks>
 Status launch_grid(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {
   const void* function = grid_function<kNumRanks>(kernel);
-  const uint32_t shared_bytes = SharedPlan::num_bytes(ranks.front().dims);
+  const uint32_t shared_bytes = shared_bytes_of(kernel, ranks.front(), shape.threads_per_block);
   const auto num_resident = max_resident(function, shape.threads_per_block, shared_bytes);
   if (!num_resident) return num_resident.status();
   const uint32_t num_blocks = static_cast<uint32_t>(ranks.size()) * shape.blocks_per_rank;
@@ -72,8 +77,10 @@ std::string_view to_string(Kernel kernel) {
   return "unknown";
 }
 
-Result<uint32_t> max_resident_blocks(Kernel kernel, const flow::Dims& dims, uint32_t threads_per_block) {
-  return max_resident(grid_function<1>(kernel), threads_per_block, SharedPlan::num_bytes(dims));
+uint32_t max_dispatch_threads(const Arguments& arguments) {
+  uint32_t num_warps = kMaxPlainThreads / simt::kWarpLanes;
+  while (num_warps > 1U && dispatch_shared_bytes(arguments, num_warps) > kMaxSharedBytes) --num_warps;
+  return num_warps * simt::kWarpLanes;
 }
 
 Status launch(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {

@@ -20,20 +20,31 @@ struct PullItem {
   flow::PoolBlock block{};
   flow::PoolRow row{};
   flow::Rank rank{};
-  flow::Slot slot{};
+  flow::Token token{};
 };
 
-/// REQUIRES load_recv_counts, load_pool_map.
+/// One lane finds a row's source and stores what the row brings besides codes and scales. REQUIRES load_recv_counts,
+/// load_pool_map.
 MM_DEVICE PullItem find_item(const Worker& worker, uint32_t row_idx) {
   const Arguments& arguments = worker.arguments;
   const flow::Dims& dims = arguments.dims;
+  const flow::Workspace own = arguments.own();
   const PoolPlace to = find_pool_row(worker, row_idx);
   const View<uint32_t> counts{worker.shared.recv_count + num(to.expert) * dims.num_ranks};
   const flow::Rank first = flow::pull_first_rank(arguments.rank, dims.num_ranks);
   const flow::PullSource from = flow::pull_source(counts, dims.num_ranks, first, to.place);
   const uint64_t list = uint64_t{num(to.expert)} * dims.num_ranks + num(from.rank);
-  const uint32_t* slots = arguments.own().get<flow::Field::source_slot>() + list * dims.source_list_slots();
-  return {to.block, to.row, from.rank, flow::Slot{simt::load(slots + from.list_idx)}};
+  const uint32_t* slots = own.get<flow::Field::source_slot>() + list * dims.source_list_slots();
+  const flow::Slot slot{simt::load(slots + from.list_idx)};
+  const flow::Token token = flow::slot_token(slot, dims);
+  const uint32_t choice = num(flow::slot_choice(slot, dims));
+
+  const float* weights = arguments.peers().at(from.rank).row<flow::Field::topk_weight>(num(token));
+  const float weight = choice < dims.top_k ? simt::load(weights + choice) : 1.0F;
+  simt::store(own.get<flow::Field::pool_weight>() + num(to.row), weight);
+  const flow::RowSource source{num(token), static_cast<uint16_t>(num(from.rank)), static_cast<uint16_t>(choice)};
+  simt::store(own.get<flow::Field::source>() + num(to.row), source);
+  return {to.block, to.row, from.rank, token};
 }
 
 /// One round of a row, a piece a lane and load. Pieces beyond the row's columns are zeros.
@@ -60,43 +71,27 @@ struct RowRound {
   }
 };
 
-/// What a row brings besides its codes.
-struct RowFacts {
-  float scales[2] = {};  ///< of groups lane and lane + 32
-  float weight = 1.0F;   ///< lane 0
+/// A row's scales, a group a lane and load; those beyond are copied behind the codes.
+struct RowScales {
+  static constexpr uint32_t kLoads = 2;
+  float values[kLoads] = {};
 
-  MM_DEVICE void load(const Arguments& arguments, const PullItem& item, flow::Token token) {
-    const flow::Dims& dims = arguments.dims;
-    const flow::Workspace there = arguments.peers().at(item.rank);
+  MM_DEVICE void load(const float* from, uint32_t num_groups) {
     MM_UNROLL
-    for (uint32_t i = 0; i < 2; ++i) {
+    for (uint32_t i = 0; i < kLoads; ++i) {
       const uint32_t g = simt::lane_idx() + i * simt::kWarpLanes;
-      if (g < dims.hidden_groups()) scales[i] = simt::load(there.row<flow::Field::x_scale>(num(token)) + g);
-    }
-    const uint32_t choice = num(flow::slot_choice(item.slot, dims));
-    if (simt::lane_idx() == 0 && choice < dims.top_k) {
-      weight = simt::load(there.row<flow::Field::topk_weight>(num(token)) + choice);
+      values[i] = g < num_groups ? simt::load(from + g) : 0.0F;
     }
   }
-
-  MM_DEVICE void store(const Arguments& arguments, const PullItem& item, flow::Token token) const {
-    const flow::Dims& dims = arguments.dims;
-    const flow::Workspace own = arguments.own();
-    float* to = own.row<flow::Field::pool_x_scale>(num(item.row));
+  MM_DEVICE void store(float* to, const float* from, uint32_t num_groups) const {
     MM_UNROLL
-    for (uint32_t i = 0; i < 2; ++i) {
+    for (uint32_t i = 0; i < kLoads; ++i) {
       const uint32_t g = simt::lane_idx() + i * simt::kWarpLanes;
-      if (g < dims.hidden_groups()) simt::store(to + g, scales[i]);
+      if (g < num_groups) simt::store(to + g, values[i]);
     }
-    const float* from = arguments.peers().at(item.rank).row<flow::Field::x_scale>(num(token));
-    for (uint32_t g = simt::lane_idx() + 2U * simt::kWarpLanes; g < dims.hidden_groups(); g += simt::kWarpLanes) {
+    for (uint32_t g = simt::lane_idx() + kLoads * simt::kWarpLanes; g < num_groups; g += simt::kWarpLanes) {
       simt::store(to + g, simt::load(from + g));
     }
-    if (simt::lane_idx() != 0) return;
-    simt::store(own.get<flow::Field::pool_weight>() + num(item.row), weight);
-    const auto choice = static_cast<uint16_t>(num(flow::slot_choice(item.slot, dims)));
-    const flow::RowSource source{num(token), static_cast<uint16_t>(num(item.rank)), choice};
-    simt::store(own.get<flow::Field::source>() + num(item.row), source);
   }
 };
 
@@ -111,39 +106,38 @@ MM_DEVICE void load_recv_counts(const Worker& worker) {
 }
 
 /// Rows that a warp has under way at once.
-inline constexpr uint32_t kRowsInFlight = 2;
+inline constexpr uint32_t kRowsInFlight = 1;
 
 /// The item that lane `lane` holds. All lanes.
 MM_DEVICE PullItem item_of_lane(const PullItem& mine, uint32_t lane) {
   return {flow::PoolBlock{simt::shfl(simt::kAllLanes, num(mine.block), lane)},
           flow::PoolRow{simt::shfl(simt::kAllLanes, num(mine.row), lane)},
           flow::Rank{simt::shfl(simt::kAllLanes, num(mine.rank), lane)},
-          flow::Slot{simt::shfl(simt::kAllLanes, num(mine.slot), lane)}};
+          flow::Token{simt::shfl(simt::kAllLanes, num(mine.token), lane)}};
 }
 
 /// A row on its way through registers.
 struct RowOnTheWay {
-  const uint8_t* from = nullptr;
-  flow::Token token{};
   RowRound round;
-  RowFacts facts;
+  RowScales scales;
 
   MM_DEVICE void load(const Arguments& arguments, const PullItem& item) {
-    const flow::Dims& dims = arguments.dims;
-    token = flow::slot_token(item.slot, dims);
-    from = arguments.peers().at(item.rank).row<flow::Field::x>(num(token));
-    round.load(from, 0, dims.hidden);
-    facts.load(arguments, item, token);
+    const flow::Workspace there = arguments.peers().at(item.rank);
+    round.load(there.row<flow::Field::x>(num(item.token)), 0, arguments.dims.hidden);
+    scales.load(there.row<flow::Field::x_scale>(num(item.token)), arguments.dims.hidden_groups());
   }
 
   MM_DEVICE void store(const Arguments& arguments, const PullItem& item) {
     const flow::Dims& dims = arguments.dims;
+    const flow::Workspace own = arguments.own();
+    const flow::Workspace there = arguments.peers().at(item.rank);
     const uint32_t row_in_block = num(item.row) % dims.block_m;
-    uint8_t* tile = arguments.own().row<flow::Field::pool_x>(num(item.row) - row_in_block);
-    facts.store(arguments, item, token);
+    uint8_t* tile = own.row<flow::Field::pool_x>(num(item.row) - row_in_block);
+    scales.store(own.row<flow::Field::pool_x_scale>(num(item.row)), there.row<flow::Field::x_scale>(num(item.token)),
+                 dims.hidden_groups());
     round.store(tile, dims.block_m, row_in_block, 0, dims.hidden);
     for (uint32_t begin = kRoundPieces; begin < dims.padded_hidden() / kPieceBytes; begin += kRoundPieces) {
-      round.load(from, begin, dims.hidden);
+      round.load(there.row<flow::Field::x>(num(item.token)), begin, dims.hidden);
       round.store(tile, dims.block_m, row_in_block, begin, dims.hidden);
     }
   }

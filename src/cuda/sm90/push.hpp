@@ -8,7 +8,7 @@
 namespace megamoe::sm90 {
 
 /// 16-byte accesses that a lane has under way at once.
-inline constexpr uint32_t kPushesInFlight = 16;
+inline constexpr uint32_t kPushesInFlight = 8;
 
 /// One warp brings pool row `row` home.
 MM_DEVICE void push_row(const Arguments& arguments, flow::PoolRow row) {
