@@ -18,9 +18,16 @@ const void* grid_function(Kernel kernel) {
   switch (kernel) {
     case Kernel::dispatch: return dispatch_grid_function<kNumRanks>();
     case Kernel::combine: return combine_grid_function<kNumRanks>();
+    case Kernel::gemm1: return gemm1_grid_function<kNumRanks>();
+    case Kernel::gemm2: return gemm2_grid_function<kNumRanks>();
     case Kernel::meet: return meet_grid_function<kNumRanks>();
   }
   return nullptr;
+}
+
+uint32_t shared_bytes_of(Kernel kernel, const flow::Dims& dims) {
+  return kernel == Kernel::gemm1 || kernel == Kernel::gemm2 ? gemm_grid_shared_bytes(dims)
+                                                            : SharedPlan::num_bytes(dims);
 }
 
 Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, uint32_t shared_bytes) {
@@ -42,7 +49,7 @@ Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, 
 template <uint32_t kNumRanks>
 Status launch_grid(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {
   const void* function = grid_function<kNumRanks>(kernel);
-  const uint32_t shared_bytes = SharedPlan::num_bytes(ranks.front().dims);
+  const uint32_t shared_bytes = shared_bytes_of(kernel, ranks.front().dims);
   const auto num_resident = max_resident(function, shape.threads_per_block, shared_bytes);
   if (!num_resident) return num_resident.status();
   const uint32_t num_blocks = static_cast<uint32_t>(ranks.size()) * shape.blocks_per_rank;
@@ -67,13 +74,15 @@ std::string_view to_string(Kernel kernel) {
   switch (kernel) {
     case Kernel::dispatch: return "dispatch";
     case Kernel::combine: return "combine";
+    case Kernel::gemm1: return "gemm1";
+    case Kernel::gemm2: return "gemm2";
     case Kernel::meet: return "meet";
   }
   return "unknown";
 }
 
 Result<uint32_t> max_resident_blocks(Kernel kernel, const flow::Dims& dims, uint32_t threads_per_block) {
-  return max_resident(grid_function<1>(kernel), threads_per_block, SharedPlan::num_bytes(dims));
+  return max_resident(grid_function<1>(kernel), threads_per_block, shared_bytes_of(kernel, dims));
 }
 
 Status launch(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {
