@@ -10,7 +10,7 @@
 namespace megamoe::sm90 {
 
 /// meet: all ranks wait for each other, nothing else; what follows begins everywhere at the same time.
-enum class Kernel : uint32_t { dispatch, combine, meet };
+enum class Kernel : uint32_t { dispatch, gemm1, gemm2, combine, meet };
 
 /// Ranks that one grid can hold: their arguments travel by value, as kernel parameters.
 inline constexpr uint32_t kMaxVirtualRanks = 8;
@@ -30,6 +30,13 @@ const void* dispatch_grid_function();
 template <uint32_t kNumRanks>
 const void* combine_grid_function();
 template <uint32_t kNumRanks>
+const void* gemm1_grid_function();
+template <uint32_t kNumRanks>
+const void* gemm2_grid_function();
+template <uint32_t kNumRanks>
 const void* meet_grid_function();
+
+/// Dynamic shared memory of gemm1 and of gemm2.
+uint32_t gemm_grid_shared_bytes(const flow::Dims& dims);
 
 }  // namespace megamoe::sm90

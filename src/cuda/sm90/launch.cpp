@@ -18,9 +18,22 @@ const void* grid_function(Kernel kernel) {
   switch (kernel) {
     case Kernel::dispatch: return dispatch_grid_function<kNumRanks>();
     case Kernel::combine: return combine_grid_function<kNumRanks>();
+    case Kernel::gemm1: return gemm1_grid_function<kNumRanks>();
+    case Kernel::gemm2: return gemm2_grid_function<kNumRanks>();
     case Kernel::meet: return meet_grid_function<kNumRanks>();
   }
   return nullptr;
+}
+
+uint32_t shared_bytes_of(Kernel kernel, const Arguments& arguments, uint32_t threads_per_block) {
+  switch (kernel) {
+    case Kernel::dispatch: return dispatch_shared_bytes(arguments, threads_per_block / simt::kWarpLanes);
+    case Kernel::gemm1:
+    case Kernel::gemm2: return gemm_grid_shared_bytes(arguments.dims);
+    case Kernel::combine:
+    case Kernel::meet: return SharedPlan::num_bytes(arguments.dims);
+  }
+  return 0;
 }
 
 Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, uint32_t shared_bytes) {
@@ -37,11 +50,6 @@ Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, 
                                      &blocks_per_sm, function, static_cast<int>(threads_per_block), shared_bytes),
                                  "cudaOccupancyMaxActiveBlocksPerMultiprocessor"));
   return static_cast<uint32_t>(blocks_per_sm) * static_cast<uint32_t>(num_sms);
-}
-
-uint32_t shared_bytes_of(Kernel kernel, const Arguments& arguments, uint32_t threads_per_block) {
-  return kernel == Kernel::dispatch ? dispatch_shared_bytes(arguments, threads_per_block / simt::kWarpLanes)
-                                    : SharedPlan::num_bytes(arguments.dims);
 }
 
 template <uint32_t kNumRanks>
@@ -72,6 +80,8 @@ std::string_view to_string(Kernel kernel) {
   switch (kernel) {
     case Kernel::dispatch: return "dispatch";
     case Kernel::combine: return "combine";
+    case Kernel::gemm1: return "gemm1";
+    case Kernel::gemm2: return "gemm2";
     case Kernel::meet: return "meet";
   }
   return "unknown";
@@ -81,6 +91,11 @@ uint32_t max_dispatch_threads(const Arguments& arguments) {
   uint32_t num_warps = kMaxPlainThreads / simt::kWarpLanes;
   while (num_warps > 1U && dispatch_shared_bytes(arguments, num_warps) > kMaxSharedBytes) --num_warps;
   return num_warps * simt::kWarpLanes;
+}
+
+Result<uint32_t> max_resident_blocks(Kernel kernel, const Arguments& arguments, uint32_t threads_per_block) {
+  return max_resident(grid_function<1>(kernel), threads_per_block,
+                      shared_bytes_of(kernel, arguments, threads_per_block));
 }
 
 Status launch(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {

@@ -72,7 +72,7 @@ struct RowRound {
 };
 
 /// A row's scales, a group a lane and load; those beyond are copied behind the codes.
-struct RowScales {
+struct PulledScales {
   static constexpr uint32_t kLoads = 2;
   float values[kLoads] = {};
 
@@ -119,7 +119,7 @@ MM_DEVICE PullItem item_of_lane(const PullItem& mine, uint32_t lane) {
 /// A row on its way through registers.
 struct RowOnTheWay {
   RowRound round;
-  RowScales scales;
+  PulledScales scales;
 
   MM_DEVICE void load(const Arguments& arguments, const PullItem& item) {
     const flow::Workspace there = arguments.peers().at(item.rank);

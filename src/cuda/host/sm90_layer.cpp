@@ -1,0 +1,268 @@
+// The Hopper backend of a layer: ranks on GPUs, one launch after the other.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cuda/host/sm90_io.hpp"
+#include "cuda/host/sm90_weights.hpp"
+#include "cuda/sm90/device_ranks.hpp"
+#include "cuda/sm90/gemm_plan.hpp"
+#include "host/describe.hpp"
+#include "host/errors.hpp"
+#include "host/sm90_backend.hpp"
+
+namespace megamoe::internal {
+
+using cuda::check;
+using sm90::Kernel;
+
+static_assert(kMaxRanksPerGpu == sm90::kMaxVirtualRanks);
+static_assert(kSm90Gemm1BlockN == sm90::kGemm1BlockN && kSm90Gemm2BlockN == sm90::kGemm2BlockN);
+
+namespace {
+
+/// One launch of the chain, and the stage that its time is put down to.
+struct Link {
+  Kernel kernel;
+  Stage stage;
+  uint32_t threads_per_block;
+};
+constexpr uint32_t kPlainThreads = sm90::LaunchShape{}.threads_per_block;
+constexpr std::array kChain{
+    Link{Kernel::dispatch, Stage::pull, kPlainThreads}, Link{Kernel::gemm1, Stage::gemm1, sm90::kGemmThreads},
+    Link{Kernel::gemm2, Stage::gemm2, sm90::kGemmThreads}, Link{Kernel::combine, Stage::combine, kPlainThreads}};
+/// exchange, before combine, after reset.
+constexpr uint64_t kBarriersPerCall = 3;
+
+/// Workspaces in GPU memory, with the streams that work on them.
+class DeviceWorkspaces final : public SymmetricMemory {
+ public:
+  explicit DeviceWorkspaces(sm90::DeviceRanks ranks, uint64_t num_bytes) : ranks_(std::move(ranks)) {
+    bases_.assign(ranks_.bases().begin(), ranks_.bases().end());
+    allocated_bytes_ = bases_.size() * num_bytes;
+  }
+  const sm90::DeviceRanks& ranks() const { return ranks_; }
+
+ private:
+  sm90::DeviceRanks ranks_;
+};
+
+/// The ranks that one GPU plays, and the times at which its launches begin and the last one ends.
+struct Gpu {
+  uint32_t first_rank = 0;
+  uint32_t num_ranks = 0;
+  std::array<cuda::Event, kChain.size() + 1> times;
+};
+
+class Sm90Backend final : public LayerBackend {
+ public:
+  Sm90Backend(const Plan& plan, std::shared_ptr<DeviceWorkspaces> memory)
+      : rules_(plan.rules), blocks_per_rank_(plan.sm90.blocks_per_rank), memory_(std::move(memory)) {
+    // Ranks of one process start together: the fault record's words must name the limit that held.
+    rules_.start_timeout = rules_.timeout;
+  }
+
+  Status fill(const LayerParts& parts);
+
+  Result<RouterIds> readable_ids(uint32_t local_rank_idx, const RankInput& input) override {
+    return io_[local_rank_idx].readable_ids(input);
+  }
+  Status run(std::span<const LocalCall> calls, std::span<RankStats> stats) override;
+  uint64_t workspace_bytes() const override { return memory_->allocated_bytes(); }
+  uint64_t scratch_bytes() const override;
+  uint64_t packed_weight_bytes() const override;
+  std::string dump_workspace(uint32_t local_rank_idx) const override;
+
+ private:
+  const sm90::DeviceRanks& ranks() const { return memory_->ranks(); }
+  Status find_gpus();
+  Status check_residency() const;
+  void set_arguments();
+  Status launch_chain() const;
+  Status fault() const;
+  Status collect_stats(std::span<RankStats> stats) const;
+
+  LayerRules rules_;
+  uint32_t blocks_per_rank_;
+  std::shared_ptr<DeviceWorkspaces> memory_;
+  std::vector<Gpu> gpus_;
+  std::vector<RankWeights> weights_;        // [num_ranks]
+  std::vector<RankIo> io_;                  // [num_ranks]
+  std::vector<sm90::Arguments> arguments_;  // [num_ranks], of the call that runs
+};
+
+Status Sm90Backend::fill(const LayerParts& parts) {
+  MM_RETURN_IF_ERROR(find_gpus());
+  MM_RETURN_IF_ERROR(check_residency());
+  std::vector<int> ordinals;
+  for (uint32_t r = 0; r < ranks().num_ranks(); ++r) {
+    ordinals.push_back(ranks().device(r).ordinal);
+    auto io = RankIo::create(ordinals.back(), rules_.dims, rules_.placement.num_routed(flow::Rank{r}));
+    MM_RETURN_IF_ERROR(io.status());
+    io_.push_back(*std::move(io));
+  }
+  auto weights = RankWeights::upload({rules_.placement, parts.plan.info.shape, 0, ranks().num_ranks()}, parts.weights,
+                                     ordinals, parts.config.progress);
+  MM_RETURN_IF_ERROR(weights.status());
+  weights_ = *std::move(weights);
+  set_arguments();
+  return {};
+}
+
+Status Sm90Backend::find_gpus() {
+  for (uint32_t r = 0; r < ranks().num_ranks(); ++r) {
+    if (r > 0 && ranks().device(r).ordinal == ranks().device(r - 1).ordinal) {
+      ++gpus_.back().num_ranks;
+      continue;
+    }
+    Gpu gpu{.first_rank = r, .num_ranks = 1, .times = {}};
+    const cuda::DeviceScope scope(ranks().device(r).ordinal);
+    for (cuda::Event& time : gpu.times) {
+      auto event = cuda::Event::create();
+      MM_RETURN_IF_ERROR(event.status());
+      time = *std::move(event);
+    }
+    gpus_.push_back(std::move(gpu));
+  }
+  return {};
+}
+
+/// Blocks wait for each other, so all must be resident. Loads the kernels on the way: doing it while another GPU's
+/// kernel waits for this one's could last for ever.
+Status Sm90Backend::check_residency() const {
+  sm90::Arguments arguments;
+  arguments.dims = rules_.dims;
+  for (const Gpu& gpu : gpus_) {
+    const cuda::DeviceScope scope(ranks().device(gpu.first_rank).ordinal);
+    for (const Link& link : kChain) {
+      const auto most = sm90::max_resident_blocks(link.kernel, arguments, link.threads_per_block);
+      MM_RETURN_IF_ERROR(most.status());
+      const uint32_t wanted = gpu.num_ranks * blocks_per_rank_;
+      if (wanted <= *most) continue;
+      return error(StatusCode::unsupported,
+                   fmt::format("GPU {} must have room for {} blocks of {} at once",
+                               ranks().device(gpu.first_rank).ordinal, wanted, sm90::to_string(link.kernel)),
+                   *most, "make a group of fewer ranks, or use another GPU");
+    }
+  }
+  return {};
+}
+
+void Sm90Backend::set_arguments() {
+  for (uint32_t r = 0; r < ranks().num_ranks(); ++r) {
+    sm90::Arguments arguments;
+    arguments.dims = rules_.dims;
+    arguments.layout = rules_.layout;
+    std::copy(memory_->bases().begin(), memory_->bases().end(), arguments.bases);
+    arguments.rank = flow::Rank{r};
+    arguments.scale_rule = rules_.scale_rule;
+    arguments.weight_rule = rules_.weight_rule;
+    arguments.timeout_ns = static_cast<uint64_t>(std::chrono::nanoseconds(rules_.timeout).count());
+    arguments.gemm1 = weights_[r].gemm1();
+    arguments.gemm2 = weights_[r].gemm2();
+    arguments.activation = rules_.activation;
+    arguments_.push_back(arguments);
+  }
+}
+
+Status Sm90Backend::launch_chain() const {
+  for (size_t i = 0; i <= kChain.size(); ++i) {
+    for (const Gpu& gpu : gpus_) MM_RETURN_IF_ERROR(gpu.times[i].record(ranks().stream(gpu.first_rank)));
+    if (i == kChain.size()) break;
+    MM_RETURN_IF_ERROR(ranks().launch(kChain[i].kernel, arguments_, {blocks_per_rank_, kChain[i].threads_per_block}));
+  }
+  return {};
+}
+
+/// Ok, or what the first rank that gave up was waiting for.
+Status Sm90Backend::fault() const {
+  for (const RankIo& io : io_) {
+    if (io.fault().is_set == sync::kFaultIsSet) return {StatusCode::timeout, fault_words(rules_, io.fault())};
+  }
+  return {};
+}
+
+Status Sm90Backend::collect_stats(std::span<RankStats> stats) const {
+  for (const Gpu& gpu : gpus_) {
+    RankStats times;
+    times.num_workers = blocks_per_rank_;
+    for (size_t i = 0; i < kChain.size(); ++i) {
+      const auto seconds = gpu.times[i + 1].seconds_since(gpu.times[i]);
+      MM_RETURN_IF_ERROR(seconds.status());
+      times.busy_seconds[static_cast<size_t>(kChain[i].stage)] += *seconds * blocks_per_rank_;
+    }
+    const auto all = gpu.times.back().seconds_since(gpu.times.front());
+    MM_RETURN_IF_ERROR(all.status());
+    times.device_seconds = *all;
+    for (uint32_t r = gpu.first_rank; r < gpu.first_rank + gpu.num_ranks; ++r) {
+      stats[r] = times;
+      for (const uint32_t rows : io_[r].local_expert_rows()) stats[r].num_rows_received += rows;
+    }
+  }
+  return {};
+}
+
+/// REQUIRES verdicts that are ok: in one process the layer refuses a call itself.
+Status Sm90Backend::run(std::span<const LocalCall> calls, std::span<RankStats> stats) {
+  for (uint32_t r = 0; r < ranks().num_ranks(); ++r) {
+    MM_RETURN_IF_ERROR(io_[r].stage_in(*calls[r].input, *calls[r].output, ranks().stream(r).get(), arguments_[r]));
+  }
+  MM_RETURN_IF_ERROR(launch_chain());
+  for (uint32_t r = 0; r < ranks().num_ranks(); ++r) {
+    MM_RETURN_IF_ERROR(io_[r].stage_out(*calls[r].output, memory_->bases()[r], ranks().stream(r).get(), arguments_[r]));
+  }
+  MM_RETURN_IF_ERROR(ranks().synchronize());
+  MM_RETURN_IF_ERROR(fault());
+  memory_->num_barriers += kBarriersPerCall;
+  return collect_stats(stats);
+}
+
+uint64_t Sm90Backend::scratch_bytes() const { return io_.size() * Sm90Staging::of(rules_.dims).num_bytes; }
+
+uint64_t Sm90Backend::packed_weight_bytes() const {
+  uint64_t num_bytes = 0;
+  for (const RankWeights& rank : weights_) num_bytes += rank.num_bytes();
+  return num_bytes;
+}
+
+std::string Sm90Backend::dump_workspace(uint32_t local_rank_idx) const {
+  const std::byte* base = memory_->bases()[local_rank_idx];
+  return internal::dump_workspace(rules_, [base](uint64_t offset, std::span<std::byte> to) {
+    // What cannot be read stays as it is: a dump is for people who debug, after whatever went wrong.
+    (void)cudaMemcpy(to.data(), base + offset, to.size(), cudaMemcpyDefault);
+  });
+}
+
+}  // namespace
+
+Result<HopperGpus> find_hopper_gpus() {
+  const auto devices = cuda::hopper_devices();
+  MM_RETURN_IF_ERROR(devices.status());
+  HopperGpus gpus{.num_gpus = static_cast<uint32_t>(devices->size()), .num_sms = devices->front().num_sms};
+  for (const cuda::DeviceInfo& device : *devices) gpus.num_sms = std::min(gpus.num_sms, device.num_sms);
+  return gpus;
+}
+
+Result<std::unique_ptr<LayerBackend>> make_sm90_backend(const LayerParts& parts) {
+  GroupState& group = parts.group;
+  if (group.num_local_ranks != group.num_ranks) {
+    return error(StatusCode::unsupported, "all ranks of a group on sm90 must live in one process",
+                 fmt::format("{} of {}", group.num_local_ranks, group.num_ranks), "use Group::threads");
+  }
+  const LayerRules& rules = parts.plan.rules;
+  auto memory = group.workspace({Backend::sm90, rules.dims, parts.plan.sm90.blocks_per_rank},
+                                [&]() -> Result<std::unique_ptr<SymmetricMemory>> {
+                                  auto ranks = sm90::DeviceRanks::create(group.num_ranks, rules.layout);
+                                  MM_RETURN_IF_ERROR(ranks.status());
+                                  return std::unique_ptr<SymmetricMemory>(
+                                      std::make_unique<DeviceWorkspaces>(*std::move(ranks), rules.layout.num_bytes));
+                                });
+  MM_RETURN_IF_ERROR(memory.status());
+  auto backend = std::make_unique<Sm90Backend>(parts.plan, std::static_pointer_cast<DeviceWorkspaces>(*memory));
+  MM_RETURN_IF_ERROR(backend->fill(parts));
+  return std::unique_ptr<LayerBackend>(std::move(backend));
+}
+
+}  // namespace megamoe::internal
