@@ -28,7 +28,6 @@ class EmulatedFlow final : public StageMachine {
       arguments.weight_rule = case_.weight_rule;
       arguments.row_format = case_.row_format;
       arguments.id_format = case_.id_format;
-      arguments.pull_path = case_.pull_path;
       arguments.timeout_ns = 60'000'000'000;
       allocate_buffers(arguments);
       arguments_.push_back(arguments);
@@ -89,7 +88,7 @@ class EmulatedFlow final : public StageMachine {
   /// Runs `kernel(arguments, worker_idx, num_workers)` on all ranks, `num_blocks` each: a launch on every GPU.
   template <class Kernel>
   emu::Report run(uint32_t num_blocks, Kernel kernel) {
-    const uint32_t shared_bytes = sm90::dispatch_shared_bytes(arguments_.front(), case_.num_threads / simt::kWarpLanes);
+    const uint32_t shared_bytes = sm90::SharedPlan::num_bytes(case_.dims);
     if (ranks_.gpus() == Gpus::one_for_all) {
       ranks_.launch(0, case_.dims.num_ranks * num_blocks, case_.num_threads, shared_bytes, [this, kernel, num_blocks] {
         const sm90::VirtualRank rank = sm90::virtual_rank(num_blocks);

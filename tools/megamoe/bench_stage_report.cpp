@@ -36,7 +36,7 @@ Json result_json(const StageBenchSpec& spec, const StageBenchResult& result) {
           {"ranks", spec.num_ranks},
           {"tokens", spec.tokens_per_rank},
           {"blocks_per_rank", spec.blocks_per_rank},
-          {"threads_per_block", result.threads_per_block},
+          {"threads_per_block", spec.threads_per_block},
           {"kernel_median_us", median(result.kernel_seconds) * 1e6},
           {"kernel_min_us", result.kernel_seconds.front() * 1e6},
           {"kernel_max_us", result.kernel_seconds.back() * 1e6},
@@ -57,8 +57,8 @@ std::string heading(const StageBenchSpec& spec, const StageBenchResult& first) {
           ? fmt::format("ceiling: {:.0f} GB/s a direction, large copies both ways at once", first.link_gbytes_per_s)
           : "one GPU: nothing crosses a link";
   return fmt::format("{} on {} x {}: {} ranks, {} blocks of {} threads each\n{}\n", to_string(spec.stage),
-                     first.num_devices, first.device_name, spec.num_ranks, spec.blocks_per_rank,
-                     first.threads_per_block, link);
+                     first.num_devices, first.device_name, spec.num_ranks, spec.blocks_per_rank, spec.threads_per_block,
+                     link);
 }
 
 std::vector<std::string> row_text(const StageBenchSpec& spec, const StageBenchResult& result) {

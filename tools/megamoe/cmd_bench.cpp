@@ -176,15 +176,9 @@ void add_stage(Command& command, BenchOptions& options) {
   add_whole(command,
             {.name = "--block-threads",
              .value = "N",
-             .help = "threads per block, a multiple of 32 (default: the most that dispatch can have)",
+             .help = "threads per block, a multiple of 32 (default 640)",
              .group = group},
             options.stage_spec.threads_per_block, {.min = 32, .max = sm90::kMaxPlainThreads});
-  add_parsed(command,
-             {.name = "--pull",
-              .value = "PATH",
-              .help = "shared_memory (default) or registers: how dispatch brings rows into the pool",
-              .group = group},
-             options.stage_spec.pull_path, stages::parse_pull_path);
 }
 
 /// How long it is measured.

@@ -77,8 +77,7 @@ class DeviceMachine final : public StageMachine {
   }
 
   Status run(sm90::Kernel kernel, uint32_t num_blocks) override {
-    const uint32_t num_threads = std::min(case_.num_threads, sm90::max_dispatch_threads(arguments_.front()));
-    MM_RETURN_IF_ERROR(ranks_->launch(kernel, arguments_, {num_blocks, num_threads}));
+    MM_RETURN_IF_ERROR(ranks_->launch(kernel, arguments_, {num_blocks, case_.num_threads}));
     MM_RETURN_IF_ERROR(ranks_->synchronize());
     for (uint32_t r = 0; r < case_.dims.num_ranks; ++r) {
       host_[r].resize(rules_.layout.num_bytes / sizeof(Page));
@@ -145,7 +144,6 @@ class DeviceMachine final : public StageMachine {
     arguments.weight_rule = case_.weight_rule;
     arguments.row_format = case_.row_format;
     arguments.id_format = case_.id_format;
-    arguments.pull_path = case_.pull_path;
     arguments.timeout_ns = static_cast<uint64_t>(std::chrono::nanoseconds(kTimeout).count());
     arguments.x = buffers.x.data();
     arguments.x_scale = buffers.x_scale.data();

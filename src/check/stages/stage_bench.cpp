@@ -58,7 +58,6 @@ class StageBench {
     MM_RETURN_IF_ERROR(allocate());
     StageBenchResult result;
     result.num_devices = ranks_->num_devices();
-    result.threads_per_block = spec_.threads_per_block;
     result.device_name = ranks_->device(0).name;
     for (uint32_t call = 0; call < spec_.num_warmup_calls + spec_.num_calls; ++call) {
       MM_RETURN_IF_ERROR(enqueue_call());
@@ -152,15 +151,12 @@ class StageBench {
     arguments.num_tokens = spec_.tokens_per_rank;
     arguments.row_format = sm90::RowFormat::bf16;
     arguments.id_format = sm90::IdFormat::int32;
-    arguments.pull_path = spec_.pull_path;
     arguments.x = *x;
     arguments.topk_ids = *ids;
     arguments.topk_weights = *weights;
     arguments.results = is_dispatch() ? nullptr : state.results.as<const uint16_t>();
     arguments.y = state.y.as<uint16_t>();
     arguments_.push_back(arguments);
-    const uint32_t most = sm90::max_dispatch_threads(arguments);
-    spec_.threads_per_block = spec_.threads_per_block == 0 ? most : std::min(spec_.threads_per_block, most);
     return {};
   }
 

@@ -19,10 +19,6 @@ std::string_view to_string(TimedStage stage);
 /// "dispatch" or "combine".
 Result<TimedStage> parse_timed_stage(std::string_view text);
 
-/// "registers" or "shared_memory".
-std::string_view to_string(sm90::PullPath path);
-Result<sm90::PullPath> parse_pull_path(std::string_view text);
-
 /// Every part that the kernels time, in order: "stage_in", "count", ...
 std::string_view to_string(sm90::Part part);
 
@@ -32,8 +28,7 @@ struct StageBenchSpec {
   uint32_t tokens_per_rank = 128;
   TimedStage stage = TimedStage::dispatch;
   uint32_t blocks_per_rank = 16;
-  uint32_t threads_per_block = 0;  ///< 0: the most that dispatch can have
-  sm90::PullPath pull_path = sm90::PullPath::shared_memory;
+  uint32_t threads_per_block = sm90::kMaxPlainThreads;
   uint32_t num_warmup_calls = 5;
   uint32_t num_calls = 30;
 };
@@ -42,7 +37,6 @@ struct StageBenchSpec {
 struct StageBenchResult {
   uint32_t num_devices = 0;
   std::string device_name;
-  uint32_t threads_per_block = 0;
   std::vector<double> kernel_seconds;  ///< sorted; between events around the kernel
   std::vector<double>
       flow_seconds;  ///< sorted; first block's begin of count (dispatch) or push to the last block's end

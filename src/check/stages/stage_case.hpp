@@ -32,7 +32,6 @@ struct StageCase {
   IdFormat id_format = IdFormat::int64;
   flow::ScaleRule scale_rule = flow::ScaleRule::fp32;
   flow::RouterWeightRule weight_rule = flow::RouterWeightRule::before_gemm2;
-  sm90::PullPath pull_path = sm90::PullPath::registers;
   uint32_t num_blocks = 2;
   uint32_t num_threads = 64;
   std::vector<std::vector<uint32_t>> num_tokens;  ///< [call][rank]

@@ -13,18 +13,6 @@ Result<TimedStage> parse_timed_stage(std::string_view text) {
                           "leave it out to time the whole layer");
 }
 
-std::string_view to_string(sm90::PullPath path) {
-  return path == sm90::PullPath::registers ? "registers" : "shared_memory";
-}
-
-Result<sm90::PullPath> parse_pull_path(std::string_view text) {
-  for (const sm90::PullPath path : {sm90::PullPath::registers, sm90::PullPath::shared_memory}) {
-    if (text == to_string(path)) return path;
-  }
-  return invalid_argument("--pull must be registers or shared_memory", fmt::format("'{}'", text),
-                          "leave it out for shared_memory");
-}
-
 std::string_view to_string(sm90::Part part) {
   switch (part) {
     case sm90::Part::stage_in: return "stage_in";

@@ -132,12 +132,10 @@ Status Sm90Backend::find_gpus() {
 /// Blocks wait for each other, so all must be resident. Loads the kernels on the way: doing it while another GPU's
 /// kernel waits for this one's could last for ever.
 Status Sm90Backend::check_residency() const {
-  sm90::Arguments arguments;
-  arguments.dims = rules_.dims;
   for (const Gpu& gpu : gpus_) {
     const cuda::DeviceScope scope(ranks().device(gpu.first_rank).ordinal);
     for (const Link& link : kChain) {
-      const auto most = sm90::max_resident_blocks(link.kernel, arguments, link.threads_per_block);
+      const auto most = sm90::max_resident_blocks(link.kernel, rules_.dims, link.threads_per_block);
       MM_RETURN_IF_ERROR(most.status());
       const uint32_t wanted = gpu.num_ranks * blocks_per_rank_;
       if (wanted <= *most) continue;

@@ -45,9 +45,6 @@ struct Period {
   uint64_t end_ns = 0;
 };
 
-/// How rows come into the pool: see pull.hpp and pull_bulk.hpp.
-enum class PullPath : uint32_t { registers, shared_memory };
-
 struct Arguments {
   // The layer, the same on all ranks but for `rank`.
   flow::Dims dims;
@@ -57,7 +54,6 @@ struct Arguments {
   flow::ScaleRule scale_rule = flow::ScaleRule::fp32;
   flow::RouterWeightRule weight_rule = flow::RouterWeightRule::before_gemm2;
   uint64_t timeout_ns = 0;
-  PullPath pull_path = PullPath::registers;  ///< of the dispatch kernel
 
   // The weights of this rank's experts, in its own memory.
   PackedMatrix gemm1;

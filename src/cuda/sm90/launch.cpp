@@ -25,15 +25,9 @@ const void* grid_function(Kernel kernel) {
   return nullptr;
 }
 
-uint32_t shared_bytes_of(Kernel kernel, const Arguments& arguments, uint32_t threads_per_block) {
-  switch (kernel) {
-    case Kernel::dispatch: return dispatch_shared_bytes(arguments, threads_per_block / simt::kWarpLanes);
-    case Kernel::gemm1:
-    case Kernel::gemm2: return gemm_grid_shared_bytes(arguments.dims);
-    case Kernel::combine:
-    case Kernel::meet: return SharedPlan::num_bytes(arguments.dims);
-  }
-  return 0;
+uint32_t shared_bytes_of(Kernel kernel, const flow::Dims& dims) {
+  return kernel == Kernel::gemm1 || kernel == Kernel::gemm2 ? gemm_grid_shared_bytes(dims)
+                                                            : SharedPlan::num_bytes(dims);
 }
 
 Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, uint32_t shared_bytes) {
@@ -55,7 +49,7 @@ Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, 
 template <uint32_t kNumRanks>
 Status launch_grid(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {
   const void* function = grid_function<kNumRanks>(kernel);
-  const uint32_t shared_bytes = shared_bytes_of(kernel, ranks.front(), shape.threads_per_block);
+  const uint32_t shared_bytes = shared_bytes_of(kernel, ranks.front().dims);
   const auto num_resident = max_resident(function, shape.threads_per_block, shared_bytes);
   if (!num_resident) return num_resident.status();
   const uint32_t num_blocks = static_cast<uint32_t>(ranks.size()) * shape.blocks_per_rank;
@@ -87,15 +81,8 @@ std::string_view to_string(Kernel kernel) {
   return "unknown";
 }
 
-uint32_t max_dispatch_threads(const Arguments& arguments) {
-  uint32_t num_warps = kMaxPlainThreads / simt::kWarpLanes;
-  while (num_warps > 1U && dispatch_shared_bytes(arguments, num_warps) > kMaxSharedBytes) --num_warps;
-  return num_warps * simt::kWarpLanes;
-}
-
-Result<uint32_t> max_resident_blocks(Kernel kernel, const Arguments& arguments, uint32_t threads_per_block) {
-  return max_resident(grid_function<1>(kernel), threads_per_block,
-                      shared_bytes_of(kernel, arguments, threads_per_block));
+Result<uint32_t> max_resident_blocks(Kernel kernel, const flow::Dims& dims, uint32_t threads_per_block) {
+  return max_resident(grid_function<1>(kernel), threads_per_block, shared_bytes_of(kernel, dims));
 }
 
 Status launch(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {

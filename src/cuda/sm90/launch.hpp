@@ -20,12 +20,8 @@ struct LaunchShape {
   uint32_t threads_per_block = kMaxPlainThreads;  ///< whole warps
 };
 
-/// Most threads of a block of dispatch whose shared memory an SM has.
-uint32_t max_dispatch_threads(const Arguments& arguments);
-
-/// Blocks of `kernel` that can be resident at once on the current device. Of the arguments only the dims and pull_path
-/// matter.
-Result<uint32_t> max_resident_blocks(Kernel kernel, const Arguments& arguments, uint32_t threads_per_block);
+/// Blocks of `kernel` that can be resident at once on the current device.
+Result<uint32_t> max_resident_blocks(Kernel kernel, const flow::Dims& dims, uint32_t threads_per_block);
 
 /// Launches `kernel` for `ranks`, all of the current device, as one grid whose blocks are all resident: they wait for
 /// each other. Errors: more than kMaxVirtualRanks ranks; a grid that cannot be resident (says what would fit).

@@ -7,7 +7,7 @@
 
 #include "cuda/sm90/combine.hpp"
 #include "cuda/sm90/count.hpp"
-#include "cuda/sm90/pull_bulk.hpp"
+#include "cuda/sm90/pull.hpp"
 #include "cuda/sm90/push.hpp"
 #include "cuda/sm90/stage_in.hpp"
 #include "cuda/sm90/timing.hpp"
@@ -15,12 +15,6 @@
 #include "megamoe/megamoe.hpp"
 
 namespace megamoe::sm90 {
-
-/// Dynamic shared memory of a block of `num_warps`.
-MM_HOST_DEVICE constexpr uint32_t dispatch_shared_bytes(const Arguments& arguments, uint32_t num_warps) {
-  const bool is_bulk = arguments.pull_path == PullPath::shared_memory;
-  return SharedPlan::num_bytes(arguments.dims) + (is_bulk ? PullPlan::num_bytes(arguments.dims, num_warps) : 0U);
-}
 
 MM_DEVICE Worker make_worker(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
   return {arguments, SharedPlan::carve(simt::dynamic_shared(), arguments.dims), worker_idx, num_workers};
@@ -49,14 +43,7 @@ MM_DEVICE void dispatch_kernel(const Arguments& arguments, uint32_t worker_idx, 
   timed(worker, Part::scatter, [&] { scatter(worker); });
   sync::GoOn go_on = true;
   timed(worker, Part::exchange, [&] { go_on = meet_ranks(worker, Stage::exchange); });
-  if (!go_on) return;
-  timed(worker, Part::pull, [&] {
-    if (arguments.pull_path == PullPath::registers) {
-      pull(worker);
-    } else {
-      pull_bulk(worker);
-    }
-  });
+  if (go_on) timed(worker, Part::pull, [&] { pull(worker); });
 }
 
 /// The barrier of all ranks alone.

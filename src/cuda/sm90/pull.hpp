@@ -105,9 +105,6 @@ MM_DEVICE void load_recv_counts(const Worker& worker) {
   }
 }
 
-/// Rows that a warp has under way at once.
-inline constexpr uint32_t kRowsInFlight = 1;
-
 /// The item that lane `lane` holds. All lanes.
 MM_DEVICE PullItem item_of_lane(const PullItem& mine, uint32_t lane) {
   return {flow::PoolBlock{simt::shfl(simt::kAllLanes, num(mine.block), lane)},
@@ -143,70 +140,68 @@ struct RowOnTheWay {
   }
 };
 
-/// Rows of one warp whose stores are issued and that their blocks do not count yet.
-struct PulledRows {
-  flow::PoolBlock blocks[kRowsInFlight] = {};
-  uint32_t num_rows = 0;
+/// Rows that a warp counts in with one fence, which waits for its stores.
+inline constexpr uint32_t kRowsPerFence = 4;
 
-  /// Counts them in. All lanes.
-  MM_DEVICE void publish(const flow::Workspace& own) const {
+/// Rows of one warp whose stores are issued and that their blocks do not count yet.
+struct PendingRows {
+  flow::PoolBlock block{};  ///< of the row that this lane counts in
+  uint32_t num_rows = 0;    ///< of the warp, those of the first lanes
+
+  MM_DEVICE void add(flow::PoolBlock of_row) {
+    if (simt::lane_idx() == num_rows) block = of_row;
+    ++num_rows;
+  }
+  /// All lanes.
+  MM_DEVICE void publish(const flow::Workspace& own) {
     if (num_rows == 0) return;
     simt::syncwarp();
-    if (simt::lane_idx() != 0) return;
-    // One fence for all: it waits for whatever the thread has under way.
     ptx::fence_acq_rel<ptx::Scope::gpu>();
-    MM_UNROLL
-    for (uint32_t i = 0; i < kRowsInFlight; ++i) {
-      uint32_t* arrived = own.get<flow::Field::arrived>() + num(blocks[i]);
-      if (i < num_rows) ptx::red_add<ptx::Order::relaxed, ptx::Scope::gpu>(arrived, 1U);  // publish(arrived)
+    if (simt::lane_idx() < num_rows) {
+      uint32_t* arrived = own.get<flow::Field::arrived>() + num(block);
+      ptx::red_add<ptx::Order::relaxed, ptx::Scope::gpu>(arrived, 1U);  // publish(arrived)
     }
+    num_rows = 0;
   }
 };
 
-/// One warp pulls the rows of lanes lane .. lane + kRowsInFlight - 1, up to lane `num_items` - 1, and publishes those
-/// that it pulled before while the loads are under way: a release waits for stores.
-MM_DEVICE PulledRows pull_rows(const Worker& worker, const PullItem& mine, uint32_t lane, uint32_t num_items,
-                               const PulledRows& before) {
-  const Arguments& arguments = worker.arguments;
-  PullItem items[kRowsInFlight];
-  RowOnTheWay rows[kRowsInFlight];
-  // All loads before the first store: they travel together.
-  MM_UNROLL
-  for (uint32_t i = 0; i < kRowsInFlight; ++i) {
-    items[i] = item_of_lane(mine, (lane + i) % simt::kWarpLanes);
-    if (lane + i < num_items) rows[i].load(arguments, items[i]);
-  }
-  before.publish(arguments.own());
-  PulledRows pulled;
-  MM_UNROLL
-  for (uint32_t i = 0; i < kRowsInFlight; ++i) {
-    if (lane + i >= num_items) continue;
-    rows[i].store(arguments, items[i]);
-    pulled.blocks[i] = items[i].block;
-    pulled.num_rows = i + 1U;
-  }
+/// One warp pulls one row, and publishes those before it while its loads are under way.
+MM_DEVICE void pull_row(const Arguments& arguments, const PullItem& item, PendingRows& pending) {
+  RowOnTheWay row;
+  row.load(arguments, item);
+  if (pending.num_rows == kRowsPerFence) pending.publish(arguments.own());
+  row.store(arguments, item);
+  pending.add(item.block);
   // Bulk copies read the tiles: through the async proxy.
   ptx::fence_proxy_async_global();
-  return pulled;
 }
+
+/// Rows that a warp takes together. Neighbours come from different ranks: every warp has its share of the slow way.
+inline constexpr uint32_t kRowsPerUnit = 2;
 
 /// REQUIRES the exchange barrier is behind: totals, counts, lists and staged rows of all ranks are final.
 MM_DEVICE void pull(const Worker& worker) {
   load_recv_counts(worker);
   load_pool_map(worker);
   const uint32_t num_rows = num_pool_rows(worker);
+  const uint32_t num_units = flow::ceil_div(num_rows, kRowsPerUnit);
   const uint32_t stride = worker.num_rank_warps();
-  PulledRows pulled;
-  for (uint32_t begin = worker.rank_warp_idx(); begin < num_rows; begin += simt::kWarpLanes * stride) {
+  constexpr uint32_t kUnits = simt::kWarpLanes / kRowsPerUnit;
+  PendingRows pending;
+  for (uint32_t begin = worker.rank_warp_idx(); begin < num_units; begin += kUnits * stride) {
     // Each lane finds one of the warp's next rows: the search costs as much as the row's way over the link.
-    const uint32_t num_items = flow::min_of(simt::kWarpLanes, flow::ceil_div(num_rows - begin, stride));
+    const uint32_t row_idx =
+        (begin + simt::lane_idx() / kRowsPerUnit * stride) * kRowsPerUnit + simt::lane_idx() % kRowsPerUnit;
+    // Only the last unit of all can be short.
+    const bool has_row = row_idx < num_rows;
+    const uint32_t num_items = simt::reduce_add(simt::kAllLanes, has_row ? 1U : 0U);
     PullItem mine;
-    if (simt::lane_idx() < num_items) mine = find_item(worker, begin + simt::lane_idx() * stride);
-    for (uint32_t lane = 0; lane < num_items; lane += kRowsInFlight) {
-      pulled = pull_rows(worker, mine, lane, num_items, pulled);
+    if (has_row) mine = find_item(worker, row_idx);
+    for (uint32_t lane = 0; lane < num_items; ++lane) {
+      pull_row(worker.arguments, item_of_lane(mine, lane), pending);
     }
   }
-  pulled.publish(worker.arguments.own());
+  pending.publish(worker.arguments.own());
 }
 
 }  // namespace megamoe::sm90

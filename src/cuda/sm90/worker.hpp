@@ -19,21 +19,19 @@ struct SharedPlan {
   uint32_t* recv_count = nullptr;     // [num_local_max, num_ranks]: pull's copy of the field
   uint32_t* rows_before = nullptr;    // [num_local_max + 1]: of the pool's map, see pool_rows.hpp
   uint32_t* blocks_before = nullptr;  // [num_local_max + 1]
-  uint8_t* end = nullptr;             // of all this; a multiple of 128 bytes from the beginning
 
   MM_HOST_DEVICE static constexpr uint32_t num_words(const flow::Dims& dims) {
     return 4U + dims.num_all_experts() + dims.num_local_max() * dims.num_ranks + 2U * (dims.num_local_max() + 1U);
   }
   MM_HOST_DEVICE static constexpr uint32_t num_bytes(const flow::Dims& dims) {
-    return static_cast<uint32_t>(flow::align_up(num_words(dims) * sizeof(uint32_t), 128));
+    return num_words(dims) * static_cast<uint32_t>(sizeof(uint32_t));
   }
   MM_DEVICE static SharedPlan carve(uint8_t* shared, const flow::Dims& dims) {
     auto* words = reinterpret_cast<uint32_t*>(shared);
     uint32_t* expert_next = words + 4;
     uint32_t* recv_count = expert_next + dims.num_all_experts();
     uint32_t* rows_before = recv_count + dims.num_local_max() * dims.num_ranks;
-    return {
-        words, expert_next, recv_count, rows_before, rows_before + dims.num_local_max() + 1U, shared + num_bytes(dims)};
+    return {words, expert_next, recv_count, rows_before, rows_before + dims.num_local_max() + 1U};
   }
 };
 
