@@ -24,9 +24,14 @@ struct CheckCall {
   std::vector<SpecialToken> specials;     ///< rows that are not special must not change because of these
 };
 
+/// What the tiles, threads and instruction sets that a case names are to it. They are the CPU's: another backend runs
+/// a case without them if they are incidental, and skips it as unsupported if they are what the case is about.
+enum class TuningRole : uint8_t { incidental, subject };
+
 struct CheckCase {
   std::string name;    ///< unique; "case01/..." for row 1 of the public failure cases
   LayerConfig config;  ///< shape, activation, tuning, max_tokens_per_rank; the runner sets the backend
+  TuningRole tuning_role = TuningRole::incidental;
   uint32_t num_ranks = 1;
   SyntheticWeightSpec weights;  ///< shape as in config
   SyntheticInputSpec input;     ///< shape as in config; specials and seed come from the call

@@ -146,6 +146,7 @@ void add_tunings(CaseBuilder& builder) {
                              .gemm1_block_n = 128 * static_cast<uint32_t>(1 + idx % 3),
                              .gemm2_block_n = std::array{16U, 48U, 128U, 400U}[idx % 4],
                              .experts_per_wave = experts_per_wave};
+        one.tuning_role = TuningRole::subject;
         one.weights.routed = kCommonFormats[idx % 3];
         one.input.routing = *parse_routing("zipf:1");
         set_tokens(one, idx % 2 == 0 ? std::vector<uint32_t>{31} : std::vector<uint32_t>{20, 11});
@@ -160,6 +161,7 @@ void add_tunings(CaseBuilder& builder) {
       one.config.shape.hidden = 208;
       one.config.shape.intermediate = 144;
       one.config.tuning.isa = isa;
+      one.tuning_role = TuningRole::subject;
       one.config.activation.limit = 1.5F;
       one.weights.routed = format;
       one.weights.biases = Biases::all;

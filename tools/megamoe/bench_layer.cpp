@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "check/ceilings.hpp"
+#include "check/gpu_bench.hpp"
 #include "host/errors.hpp"
 #include "machine.hpp"
 #include "progress.hpp"
@@ -15,11 +17,16 @@ namespace {
 
 /// Ceilings of the machine, measured in the same run as the layer.
 struct Ceilings {
-  double gflops = 0;
+  std::optional<double> gflops;
   double read_gbytes_per_s = 0;
 };
 
 Result<Ceilings> measure_ceilings(const PlanInfo& plan) {
+  if (plan.backend != Backend::cpu) {
+    const Result<double> gbytes = measure_gpu_read_gbytes_per_s();
+    if (!gbytes) return gbytes.status();
+    return Ceilings{.gflops = std::nullopt, .read_gbytes_per_s = *gbytes};
+  }
   // More threads than may run at once would only take turns.
   const uint32_t num_threads = std::min(plan.num_ranks * plan.threads_per_rank, read_cpus().num_default_threads());
   const Result<double> gflops = measure_compute_gflops(plan.isa, num_threads);
@@ -115,22 +122,38 @@ uint32_t num_batches(const BenchRequest& request, const LayerShape& shape, uint6
   return is_given || takes_all_experts ? 1 : kNumRotatedBatches;
 }
 
+/// On GPUs the time between events around the launches of the slowest rank, with nothing of the last call left in L2;
+/// else the wall time.
+Result<double> time_call(Layer& layer, const Batch& batch, GpuCaches* caches) {
+  if (caches != nullptr) MM_RETURN_IF_ERROR(caches->flush());
+  const auto start = std::chrono::steady_clock::now();
+  MM_RETURN_IF_ERROR(layer.run(batch.inputs, batch.outputs));
+  if (caches == nullptr) return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double slowest = 0;
+  for (const RankStats& rank : layer.stats()) slowest = std::max(slowest, rank.device_seconds);
+  return slowest;
+}
+
 Result<std::vector<double>> time_calls(const BenchRequest& request, Layer& layer, const std::vector<Batch>& batches) {
-  using Clock = std::chrono::steady_clock;
+  std::optional<GpuCaches> caches;
+  if (layer.plan().backend != Backend::cpu) {
+    Result<GpuCaches> found = GpuCaches::create();
+    MM_RETURN_IF_ERROR(found.status());
+    caches = *std::move(found);
+  }
   size_t next = 0;
   const auto call_next = [&] {
-    const Batch& batch = batches[next++ % batches.size()];
-    return layer.run(batch.inputs, batch.outputs);
+    return time_call(layer, batches[next++ % batches.size()], caches ? &*caches : nullptr);
   };
   // Every batch once at least, so that each has its expert rows.
   const size_t num_warmup_calls = std::max<size_t>(request.num_warmup_calls, batches.size());
-  for (size_t call = 0; call < num_warmup_calls; ++call) MM_RETURN_IF_ERROR(call_next());
+  for (size_t call = 0; call < num_warmup_calls; ++call) MM_RETURN_IF_ERROR(call_next().status());
   std::vector<double> seconds;
   double sum = 0;
   while (seconds.size() < request.num_calls || sum < request.min_seconds) {
-    const auto start = Clock::now();
-    MM_RETURN_IF_ERROR(call_next());
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    const Result<double> call_seconds = call_next();
+    MM_RETURN_IF_ERROR(call_seconds.status());
+    seconds.push_back(*call_seconds);
     sum += seconds.back();
   }
   std::sort(seconds.begin(), seconds.end());

@@ -3,6 +3,7 @@
 // Timing one layer with synthetic weights and tokens, against the two ceilings of this machine.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,11 +41,11 @@ struct BenchResult {
   WeightFormat format = WeightFormat::fp8_block;
   PlanInfo plan;
   uint32_t tokens_per_rank = 0;
-  uint64_t num_rows = 0;             ///< rows that experts received, over all ranks
-  uint32_t num_active_experts = 0;   ///< experts that received any
-  uint64_t weight_bytes = 0;         ///< values and scales of the active experts, as stored
-  std::vector<double> call_seconds;  ///< sorted
-  double ceiling_gflops = 0;
+  uint64_t num_rows = 0;                 ///< rows that experts received, over all ranks
+  uint32_t num_active_experts = 0;       ///< experts that received any
+  uint64_t weight_bytes = 0;             ///< values and scales of the active experts, as stored
+  std::vector<double> call_seconds;      ///< sorted
+  std::optional<double> ceiling_gflops;  ///< none where it is not measured: on GPUs
   double ceiling_read_gbytes_per_s = 0;
 
   uint32_t num_threads() const { return plan.num_ranks * plan.threads_per_rank; }

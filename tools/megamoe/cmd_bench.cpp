@@ -20,12 +20,13 @@ namespace {
 
 constexpr std::string_view kFooter = R"(
 Weights and tokens are made from a seed. Each row of the result is one format with one number of tokens:
-  median, min, max  wall time of one call of the whole group
+  median, min, max  wall time of one call of the whole group; on GPUs the time between events around the launches of the
+                    slowest rank, L2 flushed before each call
   GFLOP/s           2 * rows * 3 * hidden * intermediate / median; a row is one token at one of its experts
   GB/s              bytes of values and scales, as stored, of the experts that got a row / median
   of compute        GFLOP/s over what all worker threads do at best with the multiply-adds of the instruction set in use
                     (FP32 vectors, BF16 dot products or BF16 tiles), measured in the same run
-  of read           GB/s over the rate at which they read memory, measured in the same run
+  of read           GB/s over the rate at which they read memory, measured in the same run; on GPUs one GPU's rate
 In JSON, threads counts the workers of all ranks.
 
 --one-rank-of N times one rank of an N-rank group alone: a group of one rank with E/N experts and the same tokens per rank.
@@ -74,7 +75,7 @@ Json result_json(const BenchRequest& request, const BenchResult& result) {
   const double gflops = result.gflops();
   const double gbytes = result.gbytes_per_s();
   return {{"backend", to_string(result.plan.backend)},
-          {"strategy", "fused"},
+          {"strategy", to_string(result.plan.strategy)},
           {"shape", shape_label(request)},
           {"format", to_string(result.format)},
           {"tokens", result.tokens_per_rank},
@@ -87,10 +88,10 @@ Json result_json(const BenchRequest& request, const BenchResult& result) {
           {"weight_bytes", result.weight_bytes},
           {"gflops", gflops},
           {"gbytes_per_s", gbytes},
-          {"ceiling_gflops", result.ceiling_gflops},
-          {"ceiling_arithmetic", compute_kind(result.plan.isa)},
+          {"ceiling_gflops", result.ceiling_gflops ? Json(*result.ceiling_gflops) : Json()},
+          {"ceiling_arithmetic", result.ceiling_gflops ? Json(compute_kind(result.plan.isa)) : Json()},
           {"ceiling_read_gbytes_per_s", result.ceiling_read_gbytes_per_s},
-          {"fraction_of_compute", gflops / result.ceiling_gflops},
+          {"fraction_of_compute", result.ceiling_gflops ? Json(gflops / *result.ceiling_gflops) : Json()},
           {"fraction_of_read", gbytes / result.ceiling_read_gbytes_per_s},
           {"one_rank_of", request.one_rank_of == 0 ? Json() : Json(request.one_rank_of)},
           {"routing", request.routing.name},
@@ -101,20 +102,26 @@ Json result_json(const BenchRequest& request, const BenchResult& result) {
           {"plan", plan_json(result.plan)}};
 }
 
+std::string ceilings_text(const BenchResult& result) {
+  const std::string compute = result.ceiling_gflops ? fmt::format("{:.1f} GFLOP/s ({}), ", *result.ceiling_gflops,
+                                                                  compute_kind(result.plan.isa))
+                                                    : "";
+  return fmt::format("{}{:.1f} GB/s read", compute, result.ceiling_read_gbytes_per_s);
+}
+
 std::string results_text(const BenchRequest& request, const std::vector<BenchResult>& results) {
   const BenchResult& first = results.front();
   std::string text = fmt::format(
-      "{}{}: backend {} ({}), {} ranks with {} threads each, routing {}\nceilings: {:.1f} GFLOP/s "
-      "({}), {:.1f} GB/s read\n",
-      shape_label(request), request.one_rank_of == 0 ? "" : fmt::format(", one rank of {}", request.one_rank_of),
-      to_string(first.plan.backend), to_string(first.plan.isa), first.plan.num_ranks, first.plan.threads_per_rank,
-      request.routing.name, first.ceiling_gflops, compute_kind(first.plan.isa), first.ceiling_read_gbytes_per_s);
+      "{}{}: backend {}, {} ranks with {} each, routing {}\nceilings: {}\n", shape_label(request),
+      request.one_rank_of == 0 ? "" : fmt::format(", one rank of {}", request.one_rank_of), backend_text(first.plan),
+      first.plan.num_ranks, workers_text(first.plan), request.routing.name, ceilings_text(first));
   Table table({"format", "tokens/rank", "median", "min", "max", "GFLOP/s", "of compute", "GB/s", "of read"});
   for (const BenchResult& result : results) {
+    const std::string of_compute =
+        result.ceiling_gflops ? fmt::format("{:.1f} %", 100 * result.gflops() / *result.ceiling_gflops) : "-";
     table.add({std::string(to_string(result.format)), fmt::format("{}", result.tokens_per_rank),
                format_seconds(result.median_seconds()), format_seconds(result.call_seconds.front()),
-               format_seconds(result.call_seconds.back()), fmt::format("{:.2f}", result.gflops()),
-               fmt::format("{:.1f} %", 100 * result.gflops() / result.ceiling_gflops),
+               format_seconds(result.call_seconds.back()), fmt::format("{:.2f}", result.gflops()), of_compute,
                fmt::format("{:.2f}", result.gbytes_per_s()),
                fmt::format("{:.1f} %", 100 * result.gbytes_per_s() / result.ceiling_read_gbytes_per_s)});
   }

@@ -19,17 +19,20 @@ namespace {
 
 constexpr std::string_view kFooter = R"(
 Every case makes a layer and its tokens from a seed, runs it, and demands of every call: each row within the bound of the
-FP64 reference (a row error is relative to the row's norm); the same bits as one rank with one worker; the right number of
-rows for every expert. With --backend sm90 the stages of dispatch and combine are also run on their own, on one rank to a
-GPU or several, and what they leave in the workspaces must equal, bit for bit, what the CPU backend's stages leave there.
+FP64 reference (a row error is relative to the row's norm); the same bits as one rank of that backend (on the CPU with one
+worker); the right number of rows for every expert. With --backend sm90 the stages of dispatch and combine are also run on
+their own, on one rank to a GPU or several, and what they leave in the workspaces must equal, bit for bit, what the CPU
+backend's stages leave there.
 
-A case is skipped only if this machine lacks the backend or the instruction set.
+A case is skipped only if this machine lacks the backend or the instruction set, or if the backend cannot take the case's
+weights or the CPU tuning that it is about; the line says why. On sm90 and chain, cases run with these backends' own tiles.
 
 The last line reads `N passed, N failed`; the exit code is 1 if any case failed.
 
 Examples:
   megamoe check
   megamoe check --backend cpu --suite full
+  megamoe check --backend sm90 --filter ranks/
   megamoe check --suite full --filter case09 --json
   megamoe check --suite full --list)";
 
@@ -80,7 +83,8 @@ Json result_json(const CaseResult& result) {
 /// The last line is "N passed, N failed" and nothing else: scripts read it.
 std::string summary_text(const CheckSummary& summary) {
   const std::string skipped =
-      summary.skipped > 0 ? fmt::format("{} skipped: this machine or build cannot run them\n", summary.skipped) : "";
+      summary.skipped > 0 ? fmt::format("{} skipped: this machine, build or backend cannot run them\n", summary.skipped)
+                          : "";
   return fmt::format("worst row error {:.4f} %, bound {} %\n{}{} passed, {} failed\n", 100 * summary.worst_row_error,
                      100 * kMaxRowError, skipped, summary.passed, summary.failed);
 }

@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "host/describe.hpp"
+#include "host/sm90_backend.hpp"
 #include "machine.hpp"
 #include "options.hpp"
 #include "processes.hpp"
@@ -41,6 +42,13 @@ std::vector<std::string> isa_names(const Machine& machine) {
   return names;
 }
 
+/// What `--backend` can take here.
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names{"cpu"};
+  if (internal::find_hopper_gpus().ok()) names.insert(names.end(), {"sm90", "chain"});
+  return names;
+}
+
 std::string info_text(const Machine& machine) {
   std::string text;
   const auto add = [&text](std::string_view what, const std::string& value) {
@@ -48,7 +56,7 @@ std::string info_text(const Machine& machine) {
   };
   add("megamoe", std::string(version()));
   add("build", fmt::format("{}, {}", MM_BUILD_TYPE, kCompiler));
-  add("backends", "cpu");
+  add("backends", joined(backend_names(), "none"));
   add("CPU", machine.cpu_model.empty() ? "unknown" : machine.cpu_model);
   add("ISAs", joined(isa_names(machine), "none"));
   add("CPUs", fmt::format("{} online; {}", machine.num_hardware_threads, cpus_text(machine.cpus)));
@@ -66,7 +74,7 @@ Json info_json(const Machine& machine) {
   Json json = {{"version", version()},
                {"build_type", MM_BUILD_TYPE},
                {"compiler", kCompiler},
-               {"backends", {"cpu"}},
+               {"backends", backend_names()},
                {"cpu", machine.cpu_model},
                {"isas", isa_names(machine)},
                {"hardware_threads", machine.num_hardware_threads},

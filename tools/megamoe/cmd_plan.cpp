@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kFooter = R"(
 Sizes are in bytes per rank. A workspace buffer is one field of the one allocation that a rank shares with the others;
-scratch is private to the rank's workers. The pool has room for the worst case: every token of every rank arrives at one
+scratch is private to the rank's workers; on GPUs it holds the copies of inputs and outputs in host memory. The pool has room for the worst case: every token of every rank arrives at one
 rank. Weights are not part of the plan. Without --threads, the threads of all ranks together are as many as the affinity
 mask has CPUs, or as the CPU quota pays for; `pin` says on which NUMA nodes threads and buffers of each rank stay.
 
@@ -59,12 +59,14 @@ std::string plan_text(const NamedShape& named, const PlanInfo& plan) {
   const auto add = [&text](std::string_view what, const std::string& value) {
     text += fmt::format("  {:<14} {}\n", what, value);
   };
-  add("backend", fmt::format("{} ({})", to_string(plan.backend), to_string(plan.isa)));
-  add("ranks", fmt::format("{}, each with {} threads, at most {} tokens and {} experts", plan.num_ranks,
-                           plan.threads_per_rank, plan.max_tokens_per_rank, plan.num_local_experts_max));
-  const Cpus cpus = read_cpus();
-  add("CPUs", cpus_text(cpus));
-  add("pin", pin_text(cpus, plan));
+  add("backend", backend_text(plan));
+  add("ranks", fmt::format("{}, each with {}, at most {} tokens and {} experts", plan.num_ranks, workers_text(plan),
+                           plan.max_tokens_per_rank, plan.num_local_experts_max));
+  if (plan.backend == Backend::cpu) {
+    const Cpus cpus = read_cpus();
+    add("CPUs", cpus_text(cpus));
+    add("pin", pin_text(cpus, plan));
+  }
   add("gemm1 tile", fmt::format("{} rows x {} intermediate columns", plan.block_m, plan.gemm1_block_n));
   add("gemm2 tile", fmt::format("{} rows x {} hidden columns", plan.block_m, plan.gemm2_block_n));
   add("wave", fmt::format("{} experts", plan.experts_per_wave));
@@ -85,9 +87,11 @@ Exit make_plan(PlanOptions options) {
     Json json = plan_json(*info);
     json["name"] = options.shape.name;
     json["buffers"] = buffers_json(*info);
-    const Cpus cpus = read_cpus();
-    json["cpus"] = cpus_json(cpus);
-    json["rank_nodes"] = rank_nodes_json(cpus, *info);
+    if (info->backend == Backend::cpu) {
+      const Cpus cpus = read_cpus();
+      json["cpus"] = cpus_json(cpus);
+      json["rank_nodes"] = rank_nodes_json(cpus, *info);
+    }
     print_json(json);
   } else {
     print_text(plan_text(options.shape, *info));

@@ -50,11 +50,14 @@ void add_json(Command& command, OutputForm& form) {
 }
 
 void add_backend(Command& command, Backend& backend) {
-  add_parsed(command,
-             {.name = "--backend",
-              .value = "NAME",
-              .help = "auto|cpu|sm90|sm100: where the layer runs (default auto: the best that this machine has)"},
-             backend, parse_backend);
+  add_parsed(
+      command,
+      {.name = "--backend",
+       .value = "NAME",
+       .help =
+           "auto|cpu|sm90|sm100|chain: where the layer runs: threads, Hopper or Blackwell GPUs; chain is sm90 as one "
+           "launch per stage (default auto: cpu)"},
+      backend, parse_backend);
 }
 
 void add_tuning(Command& command, Tuning& tuning) {

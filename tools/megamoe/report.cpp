@@ -151,9 +151,8 @@ std::string check_text(const RunReport& report) {
 std::string run_text(const RunReport& report) {
   const PlanInfo& plan = report.plan;
   std::string text = layer_text(report.info);
-  text +=
-      fmt::format("backend {} ({}), {} ranks with {} threads each, block_m {}; routing: {}\n", to_string(plan.backend),
-                  to_string(plan.isa), plan.num_ranks, plan.threads_per_rank, plan.block_m, report.routing);
+  text += fmt::format("backend {}, {} ranks with {} each, block_m {}; routing: {}\n", backend_text(plan),
+                      plan.num_ranks, workers_text(plan), plan.block_m, report.routing);
   text += load_text(report) + time_text(report) + check_text(report);
   if (!report.out.empty()) text += fmt::format("wrote {}\n", report.out);
   return text;
@@ -186,10 +185,20 @@ Json layer_json(const MoeLayerInfo& info) {
           {"unknown", info.unknown}};
 }
 
+std::string backend_text(const PlanInfo& plan) {
+  return fmt::format("{} ({})", to_string(plan.backend),
+                     plan.backend == Backend::cpu ? to_string(plan.isa) : to_string(plan.strategy));
+}
+
+std::string workers_text(const PlanInfo& plan) {
+  return fmt::format("{} {}", plan.threads_per_rank, plan.backend == Backend::cpu ? "threads" : "blocks");
+}
+
 Json plan_json(const PlanInfo& plan) {
   return {{"shape", shape_json(plan.shape)},
           {"backend", to_string(plan.backend)},
-          {"isa", to_string(plan.isa)},
+          {"strategy", to_string(plan.strategy)},
+          {"isa", plan.backend == Backend::cpu ? Json(to_string(plan.isa)) : Json()},
           {"ranks", plan.num_ranks},
           {"max_tokens_per_rank", plan.max_tokens_per_rank},
           {"threads_per_rank", plan.threads_per_rank},
