@@ -15,6 +15,8 @@ Status not_built() {
 
 Result<HopperGpus> find_hopper_gpus() { return not_built(); }
 
+void set_sm90_l2_state(L2State) {}  // no layer of this backend is made
+
 Result<std::unique_ptr<LayerBackend>> make_sm90_backend(const LayerParts&) { return not_built(); }
 
 }  // namespace megamoe::internal

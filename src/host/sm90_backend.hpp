@@ -33,6 +33,12 @@ inline constexpr uint32_t kSm90Gemm2BlockN = 256;
 /// than the GPUs can play, for a shape that the kernels cannot take.
 Result<Sm90Plan> make_sm90_plan(const LayerConfig& config, uint32_t num_ranks, const HopperGpus& gpus);
 
+/// What a call of a Hopper layer finds in L2.
+enum class L2State : uint32_t { as_it_is, flushed };
+/// For benchmarks: layers that are made from now on first have each GPU overwrite its L2, before the time of a call
+/// begins. Launches are then queued while the GPU is busy, as they are in a model. Default: as_it_is.
+void set_sm90_l2_state(L2State state);
+
 /// As make_cpu_backend(), on the visible Hopper GPUs. Errors besides: unsupported, for a group over processes, for
 /// weights that are not FP8 with one scale per 128 x 128.
 Result<std::unique_ptr<LayerBackend>> make_sm90_backend(const LayerParts& parts);

@@ -1,9 +1,14 @@
 // The kernels' dispatch and combine against the CPU backend's, over ranks, routings, formats and calls of different
 // size on one workspace, many interleavings each.
 
+#include <ostream>
+
 #include "emulated_flow.hpp"
 
 namespace megamoe::stages {
+
+void PrintTo(const StageCase& row, std::ostream* out) { *out << row.name; }
+
 namespace {
 
 class Flow : public ::testing::TestWithParam<StageCase> {

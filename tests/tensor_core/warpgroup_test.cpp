@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -202,6 +203,8 @@ struct Planted {
   const char* name;
   emu::Races races = emu::Races::ignore;
 };
+
+void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
 
 class PlantedFault : public testing::TestWithParam<Planted> {};
 

@@ -7,8 +7,9 @@
 #include <optional>
 
 #include "check/ceilings.hpp"
-#include "check/gpu_bench.hpp"
+#include "check/gpu_ceiling.hpp"
 #include "host/errors.hpp"
+#include "host/sm90_backend.hpp"
 #include "machine.hpp"
 #include "progress.hpp"
 
@@ -122,29 +123,21 @@ uint32_t num_batches(const BenchRequest& request, const LayerShape& shape, uint6
   return is_given || takes_all_experts ? 1 : kNumRotatedBatches;
 }
 
-/// On GPUs the time between events around the launches of the slowest rank, with nothing of the last call left in L2;
-/// else the wall time.
-Result<double> time_call(Layer& layer, const Batch& batch, GpuCaches* caches) {
-  if (caches != nullptr) MM_RETURN_IF_ERROR(caches->flush());
+/// On GPUs the time between events around the launches of the slowest rank, else the wall time.
+Result<double> time_call(Layer& layer, const Batch& batch) {
   const auto start = std::chrono::steady_clock::now();
   MM_RETURN_IF_ERROR(layer.run(batch.inputs, batch.outputs));
-  if (caches == nullptr) return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (layer.plan().backend == Backend::cpu) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
   double slowest = 0;
   for (const RankStats& rank : layer.stats()) slowest = std::max(slowest, rank.device_seconds);
   return slowest;
 }
 
 Result<std::vector<double>> time_calls(const BenchRequest& request, Layer& layer, const std::vector<Batch>& batches) {
-  std::optional<GpuCaches> caches;
-  if (layer.plan().backend != Backend::cpu) {
-    Result<GpuCaches> found = GpuCaches::create();
-    MM_RETURN_IF_ERROR(found.status());
-    caches = *std::move(found);
-  }
   size_t next = 0;
-  const auto call_next = [&] {
-    return time_call(layer, batches[next++ % batches.size()], caches ? &*caches : nullptr);
-  };
+  const auto call_next = [&] { return time_call(layer, batches[next++ % batches.size()]); };
   // Every batch once at least, so that each has its expert rows.
   const size_t num_warmup_calls = std::max<size_t>(request.num_warmup_calls, batches.size());
   for (size_t call = 0; call < num_warmup_calls; ++call) MM_RETURN_IF_ERROR(call_next().status());
@@ -207,6 +200,7 @@ Result<Layer> make_layer(const BenchRequest& request, const LayerShape& shape, c
   MM_RETURN_IF_ERROR(check_memory(weights, shape));
   const Result<Group> group = Group::threads(request.num_ranks);
   if (!group) return group.status();
+  internal::set_sm90_l2_state(internal::L2State::flushed);
   Progress progress(fmt::format("packing {}", label));
   config.progress = progress.callback();
   return Layer::create(config, weights, *group);

@@ -32,10 +32,10 @@ inline constexpr uint32_t kGroupWarps = simt::kWarpgroupThreads / simt::kWarpLan
 inline constexpr uint32_t kNumMathWarps = kNumMathGroups * kGroupWarps;
 inline constexpr uint32_t kNumMathThreads = kNumMathGroups * simt::kWarpgroupThreads;
 inline constexpr uint32_t kGemmThreads = simt::kWarpgroupThreads + kNumMathThreads;
-/// Registers per thread after setmaxnreg; all of an SM's 64K.
-inline constexpr uint32_t kProducerRegisters = 40;
-inline constexpr uint32_t kMathRegisters = 232;
-static_assert((kProducerRegisters + kNumMathGroups * kMathRegisters) * simt::kWarpgroupThreads <= 65536);
+/// Registers per thread after setmaxnreg: of what the block was launched with, 168 for each thread at most.
+inline constexpr uint32_t kProducerRegisters = 56;
+inline constexpr uint32_t kMathRegisters = 224;
+static_assert(kProducerRegisters + kNumMathGroups * kMathRegisters <= (1U + kNumMathGroups) * 168U);
 /// Named barrier of the math groups.
 inline constexpr uint32_t kMathBarrier = 1;
 
@@ -145,8 +145,19 @@ struct GemmWorker {
 
   MM_DEVICE const Arguments& arguments() const { return worker.arguments; }
   MM_DEVICE Ring ring() const { return Ring(shared.ring); }
-  MM_DEVICE sync::Waiter waiter(Stage stage) const { return worker.waiter(static_cast<uint32_t>(stage)); }
+  /// For waits in a tile of `phase`.
+  MM_DEVICE sync::Waiter waiter(flow::Phase phase) const {
+    return worker.waiter(static_cast<uint32_t>(phase == flow::Phase::gemm1 ? Stage::gemm1 : Stage::gemm2));
+  }
 };
+
+/// Whether a phase is gemm1: known at compile time where the kernel has one phase only.
+template <GemmConfig kConfig>
+MM_DEVICE bool is_gemm1(flow::Phase phase) {
+  if constexpr (kConfig.phases == Phases::gemm1) return true;
+  if constexpr (kConfig.phases == Phases::gemm2) return false;
+  return phase == flow::Phase::gemm1;
+}
 
 /// The operands of a phase.
 struct GemmOperands {
@@ -155,9 +166,10 @@ struct GemmOperands {
   PackedMatrix matrix;
 };
 
+template <GemmConfig kConfig>
 MM_DEVICE GemmOperands operands_of(const Arguments& arguments, flow::Phase phase) {
   const flow::Workspace own = arguments.own();
-  if (phase == flow::Phase::gemm1) {
+  if (is_gemm1<kConfig>(phase)) {
     return {own.get<flow::Field::pool_x>(), own.get<flow::Field::pool_x_scale>(), arguments.gemm1};
   }
   return {own.get<flow::Field::act>(), own.get<flow::Field::act_scale>(), arguments.gemm2};

@@ -16,10 +16,11 @@ struct MathThread {
   MM_DEVICE uint32_t quad_lane() const { return lane % 4U; }
 };
 
-/// REQUIRES a warp of a math group.
+/// By all lanes of a math group's warp. Shuffles give the compiler nothing to remember from one tile to the next.
 MM_DEVICE MathThread math_thread() {
   const uint32_t warp = simt::warp_idx_uniform() - kGroupWarps;
-  return {warp / kGroupWarps, warp % kGroupWarps, simt::lane_idx()};
+  const uint32_t lane = simt::lane_idx();
+  return {warp / kGroupWarps, warp % kGroupWarps, simt::shfl(simt::kAllLanes, lane, lane)};
 }
 
 /// A tile as the math groups know it.

@@ -24,17 +24,18 @@ class RowScales {
     load(row_of, 0, now_);
     load(row_of, kSpan, next_);
   }
-  /// To be called for every chunk in turn, by all lanes.
+  /// To be called for every chunk in turn.
   template <class RowOf>
-  MM_DEVICE void look_at(uint32_t chunk, RowOf row_of, float (&scales)[kNumRows]) {
-    if (chunk != 0U && chunk % kSpan == 0U) {
-      MM_UNROLL
-      for (uint32_t i = 0; i < kNumRows; ++i) now_[i] = next_[i];
-      load(row_of, chunk + kSpan, next_);
-    }
-    const uint32_t source = simt::lane_idx() - place() * kStride + chunk % kSpan * kStride;
+  MM_DEVICE void look_at(uint32_t chunk, RowOf row_of) {
+    if (chunk == 0U || chunk % kSpan != 0U) return;
     MM_UNROLL
-    for (uint32_t i = 0; i < kNumRows; ++i) scales[i] = simt::shfl(simt::kAllLanes, now_[i], source);
+    for (uint32_t i = 0; i < kNumRows; ++i) now_[i] = next_[i];
+    load(row_of, chunk + kSpan, next_);
+  }
+  /// The scale of the i-th row in the chunk looked at. By all lanes.
+  MM_DEVICE float scale(uint32_t i, uint32_t chunk) const {
+    const uint32_t source = simt::lane_idx() - place() * kStride + chunk % kSpan * kStride;
+    return simt::shfl(simt::kAllLanes, now_[i], source);
   }
 
  private:
@@ -109,8 +110,8 @@ template <GemmConfig kConfig>
 MM_DEVICE sync::GoOn multiply_wide(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
                                    typename GemmWorker<kConfig>::Cursor& at, WideTotals& totals) {
   const auto ring = gemm.ring();
-  const sync::Waiter waiter = gemm.waiter(tile.phase == flow::Phase::gemm1 ? Stage::gemm1 : Stage::gemm2);
-  const GemmOperands operands = operands_of(gemm.arguments(), tile.phase);
+  const sync::Waiter waiter = gemm.waiter(tile.phase);
+  const GemmOperands operands = operands_of<kConfig>(gemm.arguments(), tile.phase);
   const uint32_t num_chunks = operands.matrix.layout.num_chunks;
   const bool has_rows = me.group * kGroupRows < tile.num_rows;
   const auto row_of = [&](uint32_t i) {
@@ -131,8 +132,8 @@ MM_DEVICE sync::GoOn multiply_wide(const GemmWorker<kConfig>& gemm, const MathTh
       continue;
     }
     const uint8_t* rows = gemm.shared.activations(at.slot) + me.group * chunk_bytes(kGroupRows);
-    float x[2];
-    row_scales.look_at(chunk, row_of, x);
+    row_scales.look_at(chunk, row_of);
+    const float x[2] = {row_scales.scale(0, chunk), row_scales.scale(1, chunk)};
     MM_UNROLL
     for (uint32_t half = 0; half < kTileHalves; ++half) {
       const ScalePair w = weight_scales.look_at(half, chunk);
@@ -165,8 +166,8 @@ template <uint32_t kN, GemmConfig kConfig>
 MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
                                     typename GemmWorker<kConfig>::Cursor& at, SmallTotals<kN>& totals) {
   const auto ring = gemm.ring();
-  const sync::Waiter waiter = gemm.waiter(tile.phase == flow::Phase::gemm1 ? Stage::gemm1 : Stage::gemm2);
-  const GemmOperands operands = operands_of(gemm.arguments(), tile.phase);
+  const sync::Waiter waiter = gemm.waiter(tile.phase);
+  const GemmOperands operands = operands_of<kConfig>(gemm.arguments(), tile.phase);
   const uint32_t num_chunks = operands.matrix.layout.num_chunks;
   const auto row_of = [&](uint32_t i) {
     return flow::min_of(i / 2U * 8U + me.quad_lane() * 2U + i % 2U, tile.num_rows - 1U);
@@ -188,8 +189,7 @@ MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathT
     begin_chunk<kN>(sums[0], weights, rows);
     begin_chunk<kN>(sums[1], ptx::advance(weights, chunk_bytes(kGroupRows)), rows);
     ptx::wgmma_commit_group();
-    float x[kN / 4];
-    row_scales.look_at(chunk, row_of, x);
+    row_scales.look_at(chunk, row_of);
     const ScalePair w = weight_scales.look_at(0, chunk);
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(sums[0]);
@@ -197,10 +197,15 @@ MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathT
     ring.release(at);
     at.advance();
     MM_UNROLL
-    for (uint32_t i = 0; i < kN / 2U; ++i) {
-      const float factor = mul_rn(x[(i >> 2U) * 2U + (i & 1U)], ((i >> 1U) & 1U) == 0U ? w.even : w.odd);
-      totals[0][i] = fma_rn(sums[0][i], factor, totals[0][i]);
-      totals[1][i] = fma_rn(sums[1][i], factor, totals[1][i]);
+    for (uint32_t i = 0; i < kN / 4U; ++i) {
+      const float x = row_scales.scale(i, chunk);
+      const float factors[2] = {mul_rn(x, w.even), mul_rn(x, w.odd)};
+      MM_UNROLL
+      for (uint32_t b = 0; b < 2U; ++b) {
+        const uint32_t reg = i / 2U * 4U + b * 2U + i % 2U;
+        totals[0][reg] = fma_rn(sums[0][reg], factors[b], totals[0][reg]);
+        totals[1][reg] = fma_rn(sums[1][reg], factors[b], totals[1][reg]);
+      }
     }
   }
   return true;

@@ -19,8 +19,9 @@ struct TileSource {
   uint32_t chunk_stride;  ///< between the chunks of `rows`
 };
 
+template <GemmConfig kConfig>
 MM_DEVICE TileSource source_of(const Arguments& arguments, const flow::Tile& tile) {
-  const GemmOperands operands = operands_of(arguments, tile.phase);
+  const GemmOperands operands = operands_of<kConfig>(arguments, tile.phase);
   const MatrixLayout& layout = operands.matrix.layout;
   const uint32_t chunk_stride = chunk_bytes(arguments.dims.block_m);
   const uint32_t n_tile = kTileHalves * tile.n_block;
@@ -101,8 +102,8 @@ template <GemmConfig kConfig, class Flag>
 MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::Tile& tile, const Flag* flag,
                                   const sync::Watched& watched, typename GemmWorker<kConfig>::Cursor& at) {
   const auto ring = gemm.ring();
-  const TileSource source = source_of(gemm.arguments(), tile);
-  const sync::Waiter waiter = gemm.waiter(tile.phase == flow::Phase::gemm1 ? Stage::gemm1 : Stage::gemm2);
+  const TileSource source = source_of<kConfig>(gemm.arguments(), tile);
+  const sync::Waiter waiter = gemm.waiter(tile.phase);
   const auto is_wanted = [&](Flag seen) { return seen == static_cast<Flag>(watched.wanted); };
 
   const uint32_t max_ahead = flow::min_of(source.num_chunks, GemmShared<kConfig>::kNumSlots);
@@ -141,7 +142,7 @@ MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::T
                                   typename GemmWorker<kConfig>::Cursor& at) {
   const Arguments& arguments = gemm.arguments();
   const uint32_t block = num(tile.block);
-  if (tile.phase == flow::Phase::gemm1) {
+  if (is_gemm1<kConfig>(tile.phase)) {
     const uint32_t* arrived = arguments.own().template get<flow::Field::arrived>() + block;
     return produce_tile(gemm, tile, arrived, {flow::Field::arrived, block, tile.num_rows}, at);  // consume(arrived)
   }
@@ -170,7 +171,7 @@ MM_DEVICE void role_produce(const GemmWorker<kConfig>& gemm) {
     store_note(gemm, tile, tile_idx++);
     if (!produce_tile(gemm, tile, at)) return;
   }
-  gemm.ring().stop(gemm.waiter(Stage::gemm2), at, at);
+  gemm.ring().stop(gemm.waiter(flow::Phase::gemm2), at, at);
 }
 
 }  // namespace megamoe::sm90

@@ -1,7 +1,6 @@
-#include "check/gpu_bench.hpp"
+#include "check/gpu_ceiling.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "check/gpu_read.hpp"
 #include "cuda/host/runtime.hpp"
@@ -10,40 +9,6 @@
 namespace megamoe {
 
 using cuda::check;
-
-struct GpuCaches::Buffers {
-  struct One {
-    int ordinal = 0;
-    cuda::DeviceMemory memory;
-  };
-  std::vector<One> gpus;
-};
-
-GpuCaches::GpuCaches(std::unique_ptr<Buffers> buffers) : buffers_(std::move(buffers)) {}
-GpuCaches::GpuCaches(GpuCaches&&) noexcept = default;
-GpuCaches& GpuCaches::operator=(GpuCaches&&) noexcept = default;
-GpuCaches::~GpuCaches() = default;
-
-Result<GpuCaches> GpuCaches::create() {
-  const auto devices = cuda::hopper_devices();
-  MM_RETURN_IF_ERROR(devices.status());
-  auto buffers = std::make_unique<Buffers>();
-  for (const cuda::DeviceInfo& device : *devices) {
-    auto memory = cuda::DeviceMemory::allocate(device.ordinal, 2 * device.l2_bytes);
-    MM_RETURN_IF_ERROR(memory.status());
-    buffers->gpus.push_back({device.ordinal, *std::move(memory)});
-  }
-  return GpuCaches(std::move(buffers));
-}
-
-Status GpuCaches::flush() {
-  for (const Buffers::One& gpu : buffers_->gpus) {
-    const cuda::DeviceScope scope(gpu.ordinal);
-    MM_RETURN_IF_ERROR(check(cudaMemset(gpu.memory.data(), 1, gpu.memory.num_bytes()), "cudaMemset"));
-    MM_RETURN_IF_ERROR(check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"));
-  }
-  return {};
-}
 
 Result<double> measure_gpu_read_gbytes_per_s() {
   constexpr uint64_t kBytes = uint64_t{4} << 30;
