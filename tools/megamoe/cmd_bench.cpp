@@ -183,7 +183,7 @@ void add_stage(Command& command, BenchOptions& options) {
   add_whole(command,
             {.name = "--block-threads",
              .value = "N",
-             .help = "threads per block, a multiple of 32 (default 640)",
+             .help = "threads per block, a multiple of 32 (default 512)",
              .group = group},
             options.stage_spec.threads_per_block, {.min = 32, .max = sm90::kMaxPlainThreads});
 }

@@ -17,7 +17,7 @@ inline constexpr uint32_t kMaxVirtualRanks = 8;
 
 /// Threads of a block of dispatch, combine or meet, at most: more would leave each too few registers for the loads that
 /// it keeps under way.
-inline constexpr uint32_t kMaxPlainThreads = 640;
+inline constexpr uint32_t kMaxPlainThreads = 512;
 
 template <uint32_t kNumRanks>
 struct RankArguments {

@@ -52,21 +52,26 @@ struct RowRound {
   simt::Vec4 pieces[kLoadsInFlight] = {};
 
   MM_DEVICE void load(const uint8_t* row, uint32_t begin, uint32_t num_cols) {
-    const auto* from = reinterpret_cast<const simt::Vec4*>(row);
+    const uint32_t first = begin + simt::lane_idx();
+    const uint32_t end = num_cols / kPieceBytes;
+    const auto* from = reinterpret_cast<const simt::Vec4*>(row) + first;
     MM_UNROLL
     for (uint32_t i = 0; i < kLoadsInFlight; ++i) {
-      const uint32_t p = begin + i * simt::kWarpLanes + simt::lane_idx();
-      pieces[i] = p < num_cols / kPieceBytes ? simt::load(from + p) : simt::Vec4{};
+      pieces[i] = first + i * simt::kWarpLanes < end ? simt::load(from + i * simt::kWarpLanes) : simt::Vec4{};
     }
   }
   /// To row `row` of a tile of `num_rows` rows. The rest of the last chunk becomes zeros: gemm1 multiplies whole
   /// chunks.
   MM_DEVICE void store(uint8_t* tile, uint32_t num_rows, uint32_t row, uint32_t begin, uint32_t num_cols) const {
+    const uint32_t first = begin + simt::lane_idx();
+    const uint32_t end = flow::ceil_div(num_cols, kChunkCols) * kChunkPieces;
+    // From one load to the next a lane keeps its place in the chunk, which is another one.
+    static_assert(simt::kWarpLanes % kChunkPieces == 0);
+    uint8_t* to = tile + tile_offset(num_rows, row, first);
+    const uint32_t step = simt::kWarpLanes / kChunkPieces * chunk_bytes(num_rows);
     MM_UNROLL
     for (uint32_t i = 0; i < kLoadsInFlight; ++i) {
-      const uint32_t p = begin + i * simt::kWarpLanes + simt::lane_idx();
-      if (p >= flow::ceil_div(num_cols, kChunkCols) * kChunkPieces) continue;
-      simt::store(reinterpret_cast<simt::Vec4*>(tile + tile_offset(num_rows, row, p)), pieces[i]);
+      if (first + i * simt::kWarpLanes < end) simt::store(reinterpret_cast<simt::Vec4*>(to + i * step), pieces[i]);
     }
   }
 };
