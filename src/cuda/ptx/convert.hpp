@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cuda/simt/platform.hpp"
+#include "formats/bf16.hpp"
 #include "formats/e4m3.hpp"
 
 namespace megamoe::ptx {
@@ -19,6 +20,19 @@ MM_DEVICE uint16_t e4m3x2_from_floats(float low, float high) {
 #else
   const auto code = [](float value) -> uint32_t { return value != value ? kE4m3Nan : e4m3_from_float(value); };
   return static_cast<uint16_t>(code(low) | code(high) << 8U);
+#endif
+}
+
+/// cvt.rn.bf16x2: two FP32 values as BF16, `low` in the low half. Nearest even; overflow goes to infinity; any NaN
+/// becomes 0x7FFF.
+MM_DEVICE uint32_t bf16x2_from_floats(float low, float high) {
+#if defined(__CUDACC__)
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  const auto bits = [](float value) -> uint32_t { return value != value ? 0x7FFFU : bf16_from_float(value); };
+  return bits(low) | bits(high) << 16U;
 #endif
 }
 

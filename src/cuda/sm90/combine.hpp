@@ -2,6 +2,7 @@
 
 // combine: a token's partials, in the order of its choices, become its output row. reset: behind it, for the next call.
 
+#include "cuda/sm90/convert_pair.hpp"
 #include "cuda/sm90/worker.hpp"
 #include "flow/count.hpp"
 
@@ -19,10 +20,6 @@ MM_DEVICE void add_partial(float (&sums)[kVecCols], const simt::Vec4& partial, f
     const auto value = static_cast<uint16_t>(words[i / 2U] >> (16U * (i % 2U)));
     sums[i] = flow::combine_add(sums[i], value, weight, rule);
   }
-}
-
-MM_DEVICE uint32_t round_pair(float low, float high) {
-  return uint32_t{bf16_from_float(low)} | uint32_t{bf16_from_float(high)} << 16U;
 }
 
 /// Partials that a thread has under way at once.
@@ -58,8 +55,8 @@ MM_DEVICE void combine_cols(const Arguments& arguments, flow::Token token, uint3
       add_partial(sums, partials[i], weight, arguments.weight_rule);
     }
   }
-  const simt::Vec4 rounded{round_pair(sums[0], sums[1]), round_pair(sums[2], sums[3]), round_pair(sums[4], sums[5]),
-                           round_pair(sums[6], sums[7])};
+  const simt::Vec4 rounded{bf16_pair(sums[0], sums[1]), bf16_pair(sums[2], sums[3]), bf16_pair(sums[4], sums[5]),
+                           bf16_pair(sums[6], sums[7])};
   uint16_t* y = arguments.y + uint64_t{num(token)} * dims.hidden;
   simt::store(reinterpret_cast<simt::Vec4*>(y + col), rounded);
 }

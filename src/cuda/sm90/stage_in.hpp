@@ -2,7 +2,7 @@
 
 // stage_in: this rank's rows become e4m3 codes and scales in its workspace, where the owners of experts pull them.
 
-#include "cuda/ptx/convert.hpp"
+#include "cuda/sm90/convert_pair.hpp"
 #include "cuda/sm90/worker.hpp"
 #include "formats/bf16.hpp"
 #include "formats/e8m0.hpp"
@@ -20,13 +20,9 @@ MM_DEVICE float bf16_of_pair(uint32_t pair, uint32_t idx) {
   return bits_float(idx == 0U ? pair << 16U : pair & 0xFFFF0000U);
 }
 
-/// Two values as codes. REQUIRES inverse_scale == rcp_rn(scale).
-MM_DEVICE uint32_t quantise_pair(uint32_t pair, float inverse_scale) {
-  constexpr float kNan = bits_float(0x7FC00000U);
-  const float low = bf16_of_pair(pair, 0);
-  const float high = bf16_of_pair(pair, 1);
-  return ptx::e4m3x2_from_floats(flow::is_finite(low) ? mul_rn(low, inverse_scale) : kNan,
-                                 flow::is_finite(high) ? mul_rn(high, inverse_scale) : kNan);
+/// Two BF16 values as codes.
+MM_DEVICE uint32_t quantise_bf16_pair(uint32_t pair, float inverse_scale) {
+  return quantise_pair(bf16_of_pair(pair, 0), bf16_of_pair(pair, 1), inverse_scale);
 }
 
 /// A half warp quantises the group whose columns `words` holds, 8 BF16 a lane.
@@ -48,8 +44,9 @@ MM_DEVICE void quantise_group(const Arguments& arguments, uint32_t token, uint32
   }
   const float scale = flow::group_scale(bits_float(amax_bits), arguments.scale_rule);
   const float inverse_scale = rcp_rn(scale);
-  const uint32_t codes[2] = {quantise_pair(words[0], inverse_scale) | quantise_pair(words[1], inverse_scale) << 16U,
-                             quantise_pair(words[2], inverse_scale) | quantise_pair(words[3], inverse_scale) << 16U};
+  const uint32_t codes[2] = {
+      quantise_bf16_pair(words[0], inverse_scale) | quantise_bf16_pair(words[1], inverse_scale) << 16U,
+      quantise_bf16_pair(words[2], inverse_scale) | quantise_bf16_pair(words[3], inverse_scale) << 16U};
   const uint32_t lane = simt::lane_idx() % kGroupLanes;
   const uint32_t col = group * flow::kScaleGroup + lane * kLaneCols;
   if (token >= arguments.num_tokens || col >= arguments.dims.hidden) return;
