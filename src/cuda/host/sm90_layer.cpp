@@ -30,10 +30,20 @@ struct Link {
   Stage stage;
   uint32_t threads_per_block;
 };
-constexpr uint32_t kPlainThreads = sm90::LaunchShape{}.threads_per_block;
-constexpr std::array kChain{
-    Link{Kernel::dispatch, Stage::pull, kPlainThreads}, Link{Kernel::gemm1, Stage::gemm1, sm90::kGemmThreads},
-    Link{Kernel::gemm2, Stage::gemm2, sm90::kGemmThreads}, Link{Kernel::combine, Stage::combine, kPlainThreads}};
+constexpr uint32_t kNumLinks = 4;
+using Chain = std::array<Link, kNumLinks>;
+
+constexpr Chain make_chain(Kernel gemm1, Kernel gemm2) {
+  constexpr uint32_t kPlainThreads = sm90::LaunchShape{}.threads_per_block;
+  return {{{Kernel::dispatch, Stage::pull, kPlainThreads},
+           {gemm1, Stage::gemm1, sm90::kGemmThreads},
+           {gemm2, Stage::gemm2, sm90::kGemmThreads},
+           {Kernel::combine, Stage::combine, kPlainThreads}}};
+}
+constexpr Chain kWideChain = make_chain(Kernel::gemm1_wide, Kernel::gemm2_wide);
+/// Blocks of many rows are multiplied as in kWideChain.
+constexpr Chain kSmallBatchChain = make_chain(Kernel::gemm1_small_batch, Kernel::gemm2_small_batch);
+
 /// exchange, before combine, after reset.
 constexpr uint64_t kBarriersPerCall = 3;
 
@@ -59,7 +69,7 @@ class DeviceWorkspaces final : public SymmetricMemory {
 struct Gpu {
   uint32_t first_rank = 0;
   uint32_t num_ranks = 0;
-  std::array<cuda::Event, kChain.size() + 1> times;
+  std::array<cuda::Event, kNumLinks + 1> times;
   cuda::DeviceMemory flush;  ///< empty: calls find L2 as it is
 };
 
@@ -85,7 +95,9 @@ class Sm90Backend final : public LayerBackend {
  private:
   const sm90::DeviceRanks& ranks() const { return memory_->ranks(); }
   Status find_gpus();
+  Status check_residency(const Gpu& gpu, const Link& link) const;
   Status check_residency() const;
+  const Chain& choose_chain() const;
   void set_arguments();
   Status launch_chain() const;
   Status fault() const;
@@ -142,21 +154,25 @@ Status Sm90Backend::find_gpus() {
   return {};
 }
 
+/// REQUIRES the GPU is current.
+Status Sm90Backend::check_residency(const Gpu& gpu, const Link& link) const {
+  const auto most = sm90::max_resident_blocks(link.kernel, rules_.dims, link.threads_per_block);
+  MM_RETURN_IF_ERROR(most.status());
+  const uint32_t wanted = gpu.num_ranks * blocks_per_rank_;
+  if (wanted <= *most) return {};
+  return error(StatusCode::unsupported,
+               fmt::format("GPU {} must have room for {} blocks of {} at once", ranks().device(gpu.first_rank).ordinal,
+                           wanted, sm90::to_string(link.kernel)),
+               *most, "make a group of fewer ranks, or use another GPU");
+}
+
 /// Blocks wait for each other, so all must be resident. Loads the kernels on the way: doing it while another GPU's
 /// kernel waits for this one's could last for ever.
 Status Sm90Backend::check_residency() const {
   for (const Gpu& gpu : gpus_) {
     const cuda::DeviceScope scope(ranks().device(gpu.first_rank).ordinal);
-    for (const Link& link : kChain) {
-      const auto most = sm90::max_resident_blocks(link.kernel, rules_.dims, link.threads_per_block);
-      MM_RETURN_IF_ERROR(most.status());
-      const uint32_t wanted = gpu.num_ranks * blocks_per_rank_;
-      if (wanted <= *most) continue;
-      return error(StatusCode::unsupported,
-                   fmt::format("GPU {} must have room for {} blocks of {} at once",
-                               ranks().device(gpu.first_rank).ordinal, wanted, sm90::to_string(link.kernel)),
-                   *most, "make a group of fewer ranks, or use another GPU");
-    }
+    for (const Link& link : kWideChain) MM_RETURN_IF_ERROR(check_residency(gpu, link));
+    for (const Link& link : kSmallBatchChain) MM_RETURN_IF_ERROR(check_residency(gpu, link));
   }
   return {};
 }
@@ -178,6 +194,13 @@ void Sm90Backend::set_arguments() {
   }
 }
 
+/// By the mean rows of a routed expert in this call.
+const Chain& Sm90Backend::choose_chain() const {
+  uint64_t num_rows = 0;
+  for (const sm90::Arguments& arguments : arguments_) num_rows += uint64_t{arguments.num_tokens} * rules_.dims.top_k;
+  return num_rows <= uint64_t{sm90::kMaxSmallRows} * rules_.dims.num_experts ? kSmallBatchChain : kWideChain;
+}
+
 Status Sm90Backend::launch_chain() const {
   for (const Gpu& gpu : gpus_) {
     if (gpu.flush.num_bytes() == 0) continue;
@@ -185,10 +208,11 @@ Status Sm90Backend::launch_chain() const {
         check(cudaMemsetAsync(gpu.flush.data(), 1, gpu.flush.num_bytes(), ranks().stream(gpu.first_rank).get()),
               "flushing L2"));
   }
-  for (size_t i = 0; i <= kChain.size(); ++i) {
+  const Chain& chain = choose_chain();
+  for (uint32_t i = 0; i <= kNumLinks; ++i) {
     for (const Gpu& gpu : gpus_) MM_RETURN_IF_ERROR(gpu.times[i].record(ranks().stream(gpu.first_rank)));
-    if (i == kChain.size()) break;
-    MM_RETURN_IF_ERROR(ranks().launch(kChain[i].kernel, arguments_, {blocks_per_rank_, kChain[i].threads_per_block}));
+    if (i == kNumLinks) break;
+    MM_RETURN_IF_ERROR(ranks().launch(chain[i].kernel, arguments_, {blocks_per_rank_, chain[i].threads_per_block}));
   }
   return {};
 }
@@ -205,10 +229,10 @@ Status Sm90Backend::collect_stats(std::span<RankStats> stats) const {
   for (const Gpu& gpu : gpus_) {
     RankStats times;
     times.num_workers = blocks_per_rank_;
-    for (size_t i = 0; i < kChain.size(); ++i) {
+    for (uint32_t i = 0; i < kNumLinks; ++i) {
       const auto seconds = gpu.times[i + 1].seconds_since(gpu.times[i]);
       MM_RETURN_IF_ERROR(seconds.status());
-      times.busy_seconds[static_cast<size_t>(kChain[i].stage)] += *seconds * blocks_per_rank_;
+      times.busy_seconds[static_cast<size_t>(kWideChain[i].stage)] += *seconds * blocks_per_rank_;
     }
     const auto all = gpu.times.back().seconds_since(gpu.times.front());
     MM_RETURN_IF_ERROR(all.status());

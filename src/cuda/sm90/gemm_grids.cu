@@ -7,37 +7,29 @@
 namespace megamoe::sm90 {
 namespace {
 
-/// nvcc wants template parameters of grids to be simpler than a GemmConfig.
-template <Phases kPhases>
-constexpr GemmConfig kChainConfig{.strategy = Strategy::wide, .phases = kPhases, .max_block_m = 128};
-
-template <Phases kPhases, uint32_t kNumRanks>
+// nvcc wants template parameters of grids to be simpler than a GemmConfig.
+template <Strategy kStrategy, Phases kPhases, uint32_t kNumRanks>
 __global__ void __launch_bounds__(kGemmThreads, 1)
     gemm_grid(const __grid_constant__ RankArguments<kNumRanks> arguments, uint32_t blocks_per_rank) {
   const VirtualRank mine = virtual_rank(blocks_per_rank);
-  gemm_kernel<kChainConfig<kPhases>>(arguments.ranks[mine.idx], mine.worker_idx, blocks_per_rank);
+  gemm_kernel<chain_config(kStrategy, kPhases)>(arguments.ranks[mine.idx], mine.worker_idx, blocks_per_rank);
+}
+
+template <Strategy kStrategy, uint32_t kNumRanks>
+const void* function_of(Phases phases) {
+  return phases == Phases::gemm1 ? reinterpret_cast<const void*>(&gemm_grid<kStrategy, Phases::gemm1, kNumRanks>)
+                                 : reinterpret_cast<const void*>(&gemm_grid<kStrategy, Phases::gemm2, kNumRanks>);
 }
 
 }  // namespace
 
 template <uint32_t kNumRanks>
-const void* gemm1_grid_function() {
-  return reinterpret_cast<const void*>(&gemm_grid<Phases::gemm1, kNumRanks>);
-}
-template <uint32_t kNumRanks>
-const void* gemm2_grid_function() {
-  return reinterpret_cast<const void*>(&gemm_grid<Phases::gemm2, kNumRanks>);
+const void* gemm_grid_function(Strategy strategy, Phases phases) {
+  return strategy == Strategy::wide ? function_of<Strategy::wide, kNumRanks>(phases)
+                                    : function_of<Strategy::small_batch, kNumRanks>(phases);
 }
 
-template const void* gemm1_grid_function<1>();
-template const void* gemm1_grid_function<kMaxVirtualRanks>();
-template const void* gemm2_grid_function<1>();
-template const void* gemm2_grid_function<kMaxVirtualRanks>();
-
-uint32_t gemm_grid_shared_bytes(const flow::Dims& dims) {
-  static_assert(GemmShared<kChainConfig<Phases::gemm1>>::kSlotsBytes ==
-                GemmShared<kChainConfig<Phases::gemm2>>::kSlotsBytes);
-  return GemmShared<kChainConfig<Phases::gemm1>>::num_bytes(dims);
-}
+template const void* gemm_grid_function<1>(Strategy strategy, Phases phases);
+template const void* gemm_grid_function<kMaxVirtualRanks>(Strategy strategy, Phases phases);
 
 }  // namespace megamoe::sm90

@@ -6,11 +6,12 @@
 #include <cstdint>
 
 #include "cuda/sm90/arguments.hpp"
+#include "cuda/sm90/gemm_plan.hpp"
 
 namespace megamoe::sm90 {
 
 /// meet: all ranks wait for each other, nothing else; what follows begins everywhere at the same time.
-enum class Kernel : uint32_t { dispatch, gemm1, gemm2, combine, meet };
+enum class Kernel : uint32_t { dispatch, gemm1_wide, gemm1_small_batch, gemm2_wide, gemm2_small_batch, combine, meet };
 
 /// Ranks that one grid can hold: their arguments travel by value, as kernel parameters.
 inline constexpr uint32_t kMaxVirtualRanks = 8;
@@ -18,6 +19,11 @@ inline constexpr uint32_t kMaxVirtualRanks = 8;
 /// Threads of a block of dispatch, combine or meet, at most: more would leave each too few registers for the loads that
 /// it keeps under way.
 inline constexpr uint32_t kMaxPlainThreads = 512;
+
+/// What gemm1 and gemm2 as grids are made of.
+constexpr GemmConfig chain_config(Strategy strategy, Phases phases) {
+  return {.strategy = strategy, .phases = phases, .max_block_m = 128};
+}
 
 template <uint32_t kNumRanks>
 struct RankArguments {
@@ -30,13 +36,8 @@ const void* dispatch_grid_function();
 template <uint32_t kNumRanks>
 const void* combine_grid_function();
 template <uint32_t kNumRanks>
-const void* gemm1_grid_function();
-template <uint32_t kNumRanks>
-const void* gemm2_grid_function();
+const void* gemm_grid_function(Strategy strategy, Phases phases);
 template <uint32_t kNumRanks>
 const void* meet_grid_function();
-
-/// Dynamic shared memory of gemm1 and of gemm2.
-uint32_t gemm_grid_shared_bytes(const flow::Dims& dims);
 
 }  // namespace megamoe::sm90

@@ -18,16 +18,29 @@ const void* grid_function(Kernel kernel) {
   switch (kernel) {
     case Kernel::dispatch: return dispatch_grid_function<kNumRanks>();
     case Kernel::combine: return combine_grid_function<kNumRanks>();
-    case Kernel::gemm1: return gemm1_grid_function<kNumRanks>();
-    case Kernel::gemm2: return gemm2_grid_function<kNumRanks>();
+    case Kernel::gemm1_wide: return gemm_grid_function<kNumRanks>(Strategy::wide, Phases::gemm1);
+    case Kernel::gemm1_small_batch: return gemm_grid_function<kNumRanks>(Strategy::small_batch, Phases::gemm1);
+    case Kernel::gemm2_wide: return gemm_grid_function<kNumRanks>(Strategy::wide, Phases::gemm2);
+    case Kernel::gemm2_small_batch: return gemm_grid_function<kNumRanks>(Strategy::small_batch, Phases::gemm2);
     case Kernel::meet: return meet_grid_function<kNumRanks>();
   }
   return nullptr;
 }
 
 uint32_t shared_bytes_of(Kernel kernel, const flow::Dims& dims) {
-  return kernel == Kernel::gemm1 || kernel == Kernel::gemm2 ? gemm_grid_shared_bytes(dims)
-                                                            : SharedPlan::num_bytes(dims);
+  // Both phases are alike.
+  constexpr GemmConfig kWide = chain_config(Strategy::wide, Phases::gemm1);
+  constexpr GemmConfig kSmallBatch = chain_config(Strategy::small_batch, Phases::gemm1);
+  switch (kernel) {
+    case Kernel::gemm1_wide:
+    case Kernel::gemm2_wide: return GemmShared<kWide>::num_bytes(dims);
+    case Kernel::gemm1_small_batch:
+    case Kernel::gemm2_small_batch: return GemmShared<kSmallBatch>::num_bytes(dims);
+    case Kernel::dispatch:
+    case Kernel::combine:
+    case Kernel::meet: break;
+  }
+  return SharedPlan::num_bytes(dims);
 }
 
 Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, uint32_t shared_bytes) {
@@ -74,8 +87,10 @@ std::string_view to_string(Kernel kernel) {
   switch (kernel) {
     case Kernel::dispatch: return "dispatch";
     case Kernel::combine: return "combine";
-    case Kernel::gemm1: return "gemm1";
-    case Kernel::gemm2: return "gemm2";
+    case Kernel::gemm1_wide: return "gemm1, wide";
+    case Kernel::gemm1_small_batch: return "gemm1, small batch";
+    case Kernel::gemm2_wide: return "gemm2, wide";
+    case Kernel::gemm2_small_batch: return "gemm2, small batch";
     case Kernel::meet: return "meet";
   }
   return "unknown";
