@@ -138,7 +138,8 @@ class CaseRun {
     if (std::string problem = check_rows(batch, case_.config.shape, rows); !problem.empty()) return problem;
 
     const SyntheticWeights weights(case_.weights);
-    const Result<ReferenceRows> reference = reference_rows(case_.config, weights, batch.all());
+    const Result<ReferenceRows> reference =
+        reference_rows(case_.config, weights, batch.all(), product_sums(case_.config.backend));
     MM_RETURN_IF_ERROR(reference.status());
     const Verdict verdict = judge(*reference, *y);
     result.worst_row_error = std::max(result.worst_row_error, verdict.worst_error);

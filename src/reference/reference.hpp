@@ -29,6 +29,11 @@ enum class ProductSums : uint8_t {
   fp8_tensor_core,  ///< Hopper's: 13 fraction bits, truncated (docs/hopper-tensor-core.md), promoted every 128 of K
 };
 
+/// How the layers of a backend add.
+constexpr ProductSums product_sums(Backend backend) {
+  return backend == Backend::sm90 || backend == Backend::chain ? ProductSums::fp8_tensor_core : ProductSums::fp32;
+}
+
 /// Computes the layer's result for the tokens of `input`. Uses shape and activation of `config` only.
 /// Errors: whatever `weights` returns; sizes of `input` or of a weight that do not fit the shape.
 Result<ReferenceRows> reference_rows(const LayerConfig& config, const WeightSource& weights, const RankInput& input,

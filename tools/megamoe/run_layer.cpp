@@ -246,7 +246,7 @@ Status gather_report(const Group& group, const Layer& layer, const LocalBatch& b
 Status compare(const RunRequest& request, const LayerConfig& config, const Inputs& inputs, RunReport& report) {
   if (request.checking == Checking::off) return {};
   const Result<ReferenceRows> reference =
-      reference_rows(config, *inputs.layer, inputs.slice(0, inputs.tokens.num_tokens));
+      reference_rows(config, *inputs.layer, inputs.slice(0, inputs.tokens.num_tokens), product_sums(config.backend));
   if (!reference) return reference.status();
   report.reference = judge(*reference, report.y);
   // Stored outputs are those of the routed experts alone.
