@@ -19,9 +19,12 @@ using reference::QuantisedGroup;
 /// What FP32 sums of products may be off by, relative to the norms of the two factors: 128 additions round by 2^-26 of
 /// a partial sum of half the norm on average, which random signs add up to 2^-23.5; this is three times as much.
 constexpr double kFp32SumError = 0x1p-22;
-/// The same for the tensor core: 132 terms of a chunk lose up to 2^-13 of a term's bound, which is a sixteenth of the
-/// norm or so; random signs add that up to 2^-14.5 in a single chunk, and to less in many. This is five times as much.
-constexpr double kTensorCoreSumError = 0x1p-12;
+/// A tensor core's sum drops what is below this part of its largest term, 32 products and the sum before them at a
+/// time.
+constexpr double kTensorCoreUnit = 0x1p-13;
+constexpr size_t kTensorCoreStep = 32;
+/// Standard deviations that random truncations may add up to.
+constexpr double kTruncationSigmas = 5;
 /// Relative error of the FP32 activation, for arguments of the exponential near zero.
 constexpr double kActivationError = 0x1p-21;
 /// Largest slope of g * sigmoid(alpha * g) in g, for any alpha.
@@ -37,7 +40,7 @@ struct Visit {
 /// The whole computation's state.
 struct Work {
   const LayerConfig* config = nullptr;
-  double sum_error = kFp32SumError;
+  ProductSums sums = ProductSums::fp32;
   size_t num_slots = 0;             ///< per token: K + shared experts
   std::vector<double> x;            // [T, H]
   std::vector<double> x_norm;       // [T]
@@ -71,6 +74,33 @@ double dot(const double* a, const double* b, size_t count) {
   for (; i < count; ++i) total += a[i] * b[i];
   for (const double sum : sums) total += sum;
   return total;
+}
+
+/// How far a tensor core's sums of x * w, promoted every 128 products, may be from the truth. Truncation takes half a
+/// unit from each term on average, which products of one sign add up; the rest is random.
+double truncation_error(const double* x, const double* w, size_t count) {
+  double bias = 0;
+  double variance = 0;
+  double sum = 0;
+  for (size_t first = 0; first < count; first += kTensorCoreStep) {
+    if (first % kActivationGroup == 0) sum = 0;
+    const size_t end = std::min(count, first + kTensorCoreStep);
+    double largest = std::fabs(sum);
+    double num_positive = sum > 0 ? 1 : 0;
+    double num_negative = sum < 0 ? 1 : 0;
+    for (size_t i = first; i < end; ++i) {
+      const double product = x[i] * w[i];
+      largest = std::max(largest, std::fabs(product));
+      num_positive += product > 0 ? 1 : 0;
+      num_negative += product < 0 ? 1 : 0;
+      sum += product;
+    }
+    const double unit = largest * kTensorCoreUnit;
+    const double unit_after = std::fabs(sum) * kTensorCoreUnit;
+    bias += (num_negative - num_positive) * unit / 2 - std::copysign(unit_after / 2, sum);
+    variance += ((num_positive + num_negative) * unit * unit + unit_after * unit_after) / 12;
+  }
+  return std::fabs(bias) + kTruncationSigmas * std::sqrt(variance);
 }
 
 ExpertNorms norms_of(const DenseExpert& expert, const LayerShape& shape) {
@@ -109,8 +139,12 @@ Intermediate gemm1(const Work& work, const Visit& visit, const DenseExpert& expe
     const double glu = gate / (1.0 + std::exp(-alpha * gate));
     const double value = glu * up * weight;
     const double x_norm = work.x_norm[visit.token];
-    const double gate_error = work.sum_error * (x_norm * norms.gate_row[i] + std::fabs(expert.gate_bias[i]));
-    const double up_error = work.sum_error * (x_norm * norms.up_row[i] + std::fabs(expert.up_bias[i]));
+    double gate_error = kFp32SumError * (x_norm * norms.gate_row[i] + std::fabs(expert.gate_bias[i]));
+    double up_error = kFp32SumError * (x_norm * norms.up_row[i] + std::fabs(expert.up_bias[i]));
+    if (work.sums == ProductSums::fp8_tensor_core) {
+      gate_error += truncation_error(x, expert.gate.data() + i * shape.hidden, shape.hidden);
+      up_error += truncation_error(x, expert.up.data() + i * shape.hidden, shape.hidden);
+    }
     result.value.push_back(value);
     result.error.push_back(std::fabs(weight) * (kMaxGluSlope * std::fabs(up) * gate_error + std::fabs(glu) * up_error) +
                            std::fabs(value) * kActivationError * (1.0 + std::fabs(alpha * gate)));
@@ -118,9 +152,14 @@ Intermediate gemm1(const Work& work, const Visit& visit, const DenseExpert& expe
   return result;
 }
 
-/// Distance by which a row of gemm2 may be off because FP32 took other codes than FP64 in this group.
-double group_slack(const QuantisedGroup& group, std::span<const float> values, std::span<const double> errors,
-                   std::span<const double> column_norms, ActivationScale rule) {
+/// What a group of the intermediate may be off by because the layer's sums are not FP64's.
+struct GroupSlack {
+  double flips = 0;           ///< distance by which a row of gemm2 may be off: other codes
+  double relative_scale = 0;  ///< the same codes under another scale: of the group's whole contribution
+};
+
+GroupSlack group_slack(const QuantisedGroup& group, std::span<const float> values, std::span<const double> errors,
+                       std::span<const double> column_norms, ActivationScale rule) {
   double amax = 0;
   double amax_error = 0;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -129,7 +168,7 @@ double group_slack(const QuantisedGroup& group, std::span<const float> values, s
     amax = magnitude;
     amax_error = errors[i];
   }
-  if (amax == 0) return 0;
+  if (amax == 0) return {};
   const auto scale = static_cast<double>(group.scale);
   const double relative = amax_error / amax + 0x1p-22;
   const bool scale_may_differ =
@@ -147,7 +186,18 @@ double group_slack(const QuantisedGroup& group, std::span<const float> values, s
                             : static_cast<double>(e4m3_to_float(high)) - static_cast<double>(e4m3_to_float(low));
     slack_square += step * scale * column_norms[i] * step * scale * column_norms[i];
   }
-  return std::sqrt(slack_square);
+  return {std::sqrt(slack_square), rule == ActivationScale::fp32 ? relative : 0.0};
+}
+
+/// L2 norm of what columns first .. first + count - 1 of the intermediate add to a row of gemm2.
+double contribution_norm(const DenseExpert& expert, const LayerShape& shape, const std::vector<double>& h, size_t first,
+                         size_t count) {
+  double square_sum = 0;
+  for (size_t col = 0; col < shape.hidden; ++col) {
+    const double part = dot(h.data() + first, expert.down.data() + col * shape.intermediate + first, count);
+    square_sum += part * part;
+  }
+  return std::sqrt(square_sum);
 }
 
 /// Quantises the intermediate, multiplies by down, stores the BF16 partial.
@@ -167,8 +217,13 @@ void gemm2(Work& work, const Visit& visit, const DenseExpert& expert, const Expe
     for (size_t i = 0; i < num_cols; ++i) {
       h[first + i] = static_cast<double>(e4m3_to_float(group.codes[i])) * static_cast<double>(group.scale);
     }
-    slack += group_slack(group, values, std::span(intermediate.error).subspan(first, num_cols),
-                         std::span(norms.down_column).subspan(first, num_cols), options.scale);
+    const GroupSlack group_error = group_slack(group, values, std::span(intermediate.error).subspan(first, num_cols),
+                                               std::span(norms.down_column).subspan(first, num_cols), options.scale);
+    slack += group_error.flips;
+    // FP32's scales are right to a few units in the last place.
+    if (work.sums == ProductSums::fp8_tensor_core) {
+      slack += group_error.relative_scale * contribution_norm(expert, shape, h, first, num_cols);
+    }
   }
   const double bias_weight = weight_is_in ? visit.router_weight : 1.0;
   float* partial = work.partial.data() + visit.slot * shape.hidden;
@@ -250,7 +305,7 @@ Result<ReferenceRows> reference_rows(const LayerConfig& config, const WeightSour
   const LayerShape& shape = config.shape;
   Work work;
   work.config = &config;
-  work.sum_error = sums == ProductSums::fp32 ? kFp32SumError : kTensorCoreSumError;
+  work.sums = sums;
   work.num_slots = size_t{shape.top_k} + shape.num_shared_experts;
   Result<std::vector<double>> x = reference::activation_values(config, input);
   MM_RETURN_IF_ERROR(x.status());

@@ -16,8 +16,8 @@ struct ReferenceRows {
   uint32_t hidden = 0;            ///< H
   std::vector<double> y;          ///< [T, H]; NaN where the layer must return NaN
   std::vector<double> magnitude;  ///< [T]: sqrt(sum over k of ||weighted partial_k||^2); 0 for a row with no expert
-  /// [T]: L2 distance from y that a correct layer may have because FP32 sums put an intermediate value on the other
-  /// side of a rounding boundary of e4m3; 0 for a row with no value that close to one.
+  /// [T]: L2 distance from y that a correct layer may have because its sums put an intermediate value on the other
+  /// side of a rounding boundary of e4m3, or gave its group another scale.
   std::vector<double> flip_slack;
   std::vector<uint8_t> poisoned;  ///< [T]: 1 where y holds NaN (non-finite input or weight scale)
 };
