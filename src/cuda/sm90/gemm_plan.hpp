@@ -41,6 +41,7 @@ inline constexpr uint32_t kMathBarrier = 1;
 
 inline constexpr uint32_t kGroupRows = 64;     ///< rows of one wgmma: of the pool (wide) or of weights (small_batch)
 inline constexpr uint32_t kMaxSmallRows = 64;  ///< of a block that small_batch takes with weights as M
+inline constexpr uint32_t kMaxSharedBytes = 227U * 1024U;
 /// What is kept for all but the ring's slots.
 inline constexpr uint32_t kPlanBytes = 24U * 1024U;
 /// Tiles of which something is kept at once: more than the ring has slots, so that the producer, or the faster math

@@ -9,9 +9,6 @@
 
 namespace megamoe::sm90 {
 
-/// Shared memory that one block can have.
-inline constexpr uint32_t kMaxSharedBytes = 227U * 1024U;
-
 /// What dispatch keeps in shared memory.
 struct SharedPlan {
   uint32_t* verdict = nullptr;        // [1], of barriers
