@@ -70,17 +70,17 @@ MM_DEVICE void publish_act(const GemmWorker<kConfig>& gemm, const MathTile& tile
 
 /// Codes of one row: piece p of the tile's 128 columns is words[p], of which this lane has columns 2 q and 2 q + 1 in
 /// the low half, 8 + 2 q and 9 + 2 q in the high one. Afterwards lane q of the quad stores pieces q and 4 + q.
-MM_DEVICE void store_act_row(const ActTile& act, uint32_t row, uint32_t n_block, uint32_t quad_lane, bool is_valid,
+MM_DEVICE void store_act_row(const ActTile& act, const MathThread& me, uint32_t row, uint32_t n_block, bool is_valid,
                              const uint32_t (&words)[8]) {
   MM_UNROLL
   for (uint32_t first = 0; first < 8U; first += 4U) {
     uint32_t piece[4] = {words[first], words[first + 1U], words[first + 2U], words[first + 3U]};
-    transpose_quad(piece);
+    transpose_quad(me.lane, piece);
     const simt::Vec4 bytes{pair_of(piece[0] & 0xFFFFU, piece[1] & 0xFFFFU),
                            pair_of(piece[2] & 0xFFFFU, piece[3] & 0xFFFFU), pair_of(piece[0] >> 16U, piece[1] >> 16U),
                            pair_of(piece[2] >> 16U, piece[3] >> 16U)};
     if (!is_valid) continue;
-    const uint32_t offset = tile_offset(act.block_m, row, n_block * kChunkPieces + first + quad_lane);
+    const uint32_t offset = tile_offset(act.block_m, row, n_block * kChunkPieces + first + me.quad_lane());
     simt::store(reinterpret_cast<simt::Vec4*>(act.tile + offset), bytes);
   }
 }
@@ -121,7 +121,7 @@ MM_DEVICE void activate_wide_row(const GemmWorker<kConfig>& gemm, const MathThre
     }
     words[piece] = word;
   }
-  store_act_row(act, row, tile.n_block, me.quad_lane(), is_valid, words);
+  store_act_row(act, me, row, tile.n_block, is_valid, words);
   if (is_valid && me.quad_lane() == 0) simt::store(act.scales + row * act.num_groups + tile.n_block, scale);
 }
 
@@ -193,8 +193,7 @@ MM_DEVICE void reduce_amax(const GemmWorker<kConfig>& gemm, const MathThread& me
 
 /// Codes of rows 2 q and 2 q + 1 of one group of eight, one column of each m64, to four columns of one row and m64:
 /// codes[m] holds the code of row t in byte t. The lane that stores them: row t = bit 2 of its index, m64 = bit 3.
-MM_DEVICE uint32_t gather_codes(const uint32_t (&codes)[2]) {
-  const uint32_t lane = simt::lane_idx();
+MM_DEVICE uint32_t gather_codes(uint32_t lane, const uint32_t (&codes)[2]) {
   const uint32_t t = lane / 4U % 2U;
   const uint32_t m = lane / 8U % 2U;
   // Byte m of `kept` and `received`: this lane's row.
@@ -231,7 +230,7 @@ MM_DEVICE void gemm1_epilogue_small(const GemmWorker<kConfig>& gemm, const MathT
       const bool stores = me.group == 0 && me.warp == 0 && me.quad() == 0 && row < tile.num_rows;
       if (stores) simt::store(act.scales + row * act.num_groups + tile.n_block, scale);
     }
-    const uint32_t word = gather_codes(codes);
+    const uint32_t word = gather_codes(me.lane, codes);
     const uint32_t row = j * 8U + me.quad_lane() * 2U + me.quad() % 2U;
     if (row >= tile.num_rows) continue;
     const uint32_t col = me.group * kTileIntermediate + me.quad() / 2U % 2U * 32U + me.warp * 8U + me.quad() / 4U * 4U;

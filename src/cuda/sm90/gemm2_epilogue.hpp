@@ -78,7 +78,7 @@ MM_DEVICE void gemm2_epilogue_wide(const GemmWorker<kConfig>& gemm, const MathTh
         const bool is_real = out.first_col + col < out.hidden;
         words[i] = is_real ? pair_of(out.value(pair[0], col, weight), out.value(pair[1], col + 1U, weight)) : 0U;
       }
-      transpose_quad(words);
+      transpose_quad(me.lane, words);
       if (is_valid) out.store(home, (first + me.quad_lane()) * 8U, {words[0], words[1], words[2], words[3]});
     }
   }
@@ -87,8 +87,7 @@ MM_DEVICE void gemm2_epilogue_wide(const GemmWorker<kConfig>& gemm, const MathTh
 /// One group of eight rows with weights as M. values[m][b]: column b * 8 + quad of the warp's 16 in m64 m, of row 2 q
 /// in the low half and of row 2 q + 1 in the high one. Afterwards the lane has eight columns: of row 2 q + bit 2 of its
 /// index, b = bit 3, m = bit 4.
-MM_DEVICE simt::Vec4 gather_columns(const uint32_t (&values)[2][2]) {
-  const uint32_t lane = simt::lane_idx();
+MM_DEVICE simt::Vec4 gather_columns(uint32_t lane, const uint32_t (&values)[2][2]) {
   const bool t = (lane & 4U) != 0U;
   const bool b = (lane & 8U) != 0U;
   const bool m = (lane & 16U) != 0U;
@@ -140,7 +139,7 @@ MM_DEVICE void gemm2_epilogue_small(const GemmWorker<kConfig>& gemm, const MathT
       const float weight = out.weight_of(row, row < tile.num_rows);
       values[m][b] |= out.value(totals[m][j * 4U + b * 2U + t], col, weight) << (16U * t);
     }
-    const simt::Vec4 columns = gather_columns(values);
+    const simt::Vec4 columns = gather_columns(me.lane, values);
     const uint32_t row = j * 8U + me.quad_lane() * 2U + me.quad() % 2U;
     if (row >= tile.num_rows) continue;
     const uint32_t first =

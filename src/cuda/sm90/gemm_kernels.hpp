@@ -11,9 +11,23 @@
 
 namespace megamoe::sm90 {
 
-/// One thread makes the ring; all may use it afterwards.
+/// The block's threads copy the arguments to shared memory. Read from there, what a tile needs costs no register
+/// between tiles; kernel parameters are constants that the compiler keeps at hand until it has to spill them.
+MM_DEVICE void copy_arguments(const Arguments& from, Arguments* to) {
+  static_assert(sizeof(Arguments) % sizeof(uint64_t) == 0);
+  const auto* bytes = reinterpret_cast<const std::byte*>(&from);
+  auto* words = reinterpret_cast<uint64_t*>(to);
+  for (uint32_t i = simt::thread_idx(); i < sizeof(Arguments) / sizeof(uint64_t); i += simt::num_threads()) {
+    uint64_t word;
+    __builtin_memcpy(&word, bytes + i * sizeof(word), sizeof(word));
+    simt::store(words + i, word);
+  }
+}
+
+/// One thread makes the ring; all may use it, and the arguments' copy, afterwards.
 template <GemmConfig kConfig>
-MM_DEVICE void init_gemm(const GemmWorker<kConfig>& gemm) {
+MM_DEVICE void init_gemm(const GemmWorker<kConfig>& gemm, const Arguments& arguments) {
+  copy_arguments(arguments, gemm.shared.arguments);
   if (simt::thread_idx() == 0) {
     gemm.ring().init(kNumMathWarps);
     for (uint32_t i = 0; i < kTileSlots; ++i) simt::store(gemm.shared.tally + i, 0U);
@@ -37,9 +51,9 @@ MM_DEVICE void run_roles(const GemmWorker<kConfig>& gemm) {
 template <GemmConfig kConfig>
 MM_DEVICE void gemm_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
   const auto shared = GemmShared<kConfig>::carve(simt::dynamic_shared(), arguments.dims);
-  const Worker worker{arguments, SharedPlan::carve(shared.end, arguments.dims), worker_idx, num_workers};
+  const Worker worker{*shared.arguments, SharedPlan::carve(shared.end, arguments.dims), worker_idx, num_workers};
   const GemmWorker<kConfig> gemm{worker, shared};
-  init_gemm(gemm);
+  init_gemm(gemm, arguments);
   run_roles(gemm);
 }
 

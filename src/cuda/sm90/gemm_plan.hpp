@@ -33,8 +33,8 @@ inline constexpr uint32_t kNumMathWarps = kNumMathGroups * kGroupWarps;
 inline constexpr uint32_t kNumMathThreads = kNumMathGroups * simt::kWarpgroupThreads;
 inline constexpr uint32_t kGemmThreads = simt::kWarpgroupThreads + kNumMathThreads;
 /// Registers per thread after setmaxnreg: of what the block was launched with, 168 for each thread at most.
-inline constexpr uint32_t kProducerRegisters = 56;
-inline constexpr uint32_t kMathRegisters = 224;
+inline constexpr uint32_t kProducerRegisters = 40;
+inline constexpr uint32_t kMathRegisters = 232;
 static_assert(kProducerRegisters + kNumMathGroups * kMathRegisters <= (1U + kNumMathGroups) * 168U);
 /// Named barrier of the math groups.
 inline constexpr uint32_t kMathBarrier = 1;
@@ -87,18 +87,20 @@ struct GemmShared {
   using RingState = sync::RingState<kNumSlots>;
 
   uint8_t* slots = nullptr;         // [kNumSlots][activations, n tile, n tile], aligned to 1024 bytes
+  Arguments* arguments = nullptr;   // [1], the block's copy
   RingState* ring = nullptr;        // [1]
   TileNote* notes = nullptr;        // [kNumSlots]
   float* amax = nullptr;            // [2][kMaxSmallRows][kNumMathWarps], of alternate tiles
   uint32_t* tally = nullptr;        // [kTileSlots]: math warps that have stored their part of a gemm1 tile
+  uint32_t* at_tile = nullptr;      // [kNumMathWarps]: number of the tile that a warp multiplies
   uint32_t* pool_rows = nullptr;    // [num_local], rows per local expert
   uint32_t* first_block = nullptr;  // [num_local + 1]
   uint8_t* end = nullptr;
 
   MM_HOST_DEVICE static constexpr uint32_t fixed_bytes() {
-    return static_cast<uint32_t>(flow::align_up(sizeof(RingState), 16)) +
+    return static_cast<uint32_t>(flow::align_up(sizeof(Arguments), 16) + flow::align_up(sizeof(RingState), 16)) +
            kTileSlots * static_cast<uint32_t>(sizeof(TileNote)) + 2U * kMaxSmallRows * kNumMathWarps * 4U +
-           kTileSlots * 4U;
+           (kTileSlots + kNumMathWarps) * 4U;
   }
   MM_HOST_DEVICE static constexpr uint32_t map_bytes(const flow::Dims& dims) {
     return static_cast<uint32_t>(flow::align_up((2U * dims.num_local_max() + 1U) * 4U, 16));
@@ -118,10 +120,12 @@ struct GemmShared {
       next += flow::align_up(num_bytes, 16);
       return taken;
     };
+    plan.arguments = reinterpret_cast<Arguments*>(take(sizeof(Arguments)));
     plan.ring = reinterpret_cast<RingState*>(take(sizeof(RingState)));
     plan.notes = reinterpret_cast<TileNote*>(take(kTileSlots * sizeof(TileNote)));
     plan.amax = reinterpret_cast<float*>(take(2U * kMaxSmallRows * kNumMathWarps * sizeof(float)));
     plan.tally = reinterpret_cast<uint32_t*>(take(kTileSlots * sizeof(uint32_t)));
+    plan.at_tile = reinterpret_cast<uint32_t*>(take(kNumMathWarps * sizeof(uint32_t)));
     plan.pool_rows = reinterpret_cast<uint32_t*>(take(map_bytes(dims)));
     plan.first_block = plan.pool_rows + dims.num_local_max();
     plan.end = next;
@@ -133,6 +137,14 @@ struct GemmShared {
     return activations(slot) + chunk_bytes(kConfig.slot_rows()) + half * chunk_bytes(kTileRows);
   }
 };
+
+/// Whether a phase is gemm1: known at compile time where the kernel has one phase only.
+template <GemmConfig kConfig>
+MM_DEVICE bool is_gemm1(flow::Phase phase) {
+  if constexpr (kConfig.phases == Phases::gemm1) return true;
+  if constexpr (kConfig.phases == Phases::gemm2) return false;
+  return phase == flow::Phase::gemm1;
+}
 
 /// A block at work on tiles.
 template <GemmConfig kConfig>
@@ -148,17 +160,9 @@ struct GemmWorker {
   MM_DEVICE Ring ring() const { return Ring(shared.ring); }
   /// For waits in a tile of `phase`.
   MM_DEVICE sync::Waiter waiter(flow::Phase phase) const {
-    return worker.waiter(static_cast<uint32_t>(phase == flow::Phase::gemm1 ? Stage::gemm1 : Stage::gemm2));
+    return worker.waiter(static_cast<uint32_t>(is_gemm1<kConfig>(phase) ? Stage::gemm1 : Stage::gemm2));
   }
 };
-
-/// Whether a phase is gemm1: known at compile time where the kernel has one phase only.
-template <GemmConfig kConfig>
-MM_DEVICE bool is_gemm1(flow::Phase phase) {
-  if constexpr (kConfig.phases == Phases::gemm1) return true;
-  if constexpr (kConfig.phases == Phases::gemm2) return false;
-  return phase == flow::Phase::gemm1;
-}
 
 /// The operands of a phase.
 struct GemmOperands {

@@ -34,8 +34,7 @@ struct MathTile {
 };
 
 /// Transposes four words of four neighbouring lanes: word j of lane i goes to word i of lane j.
-MM_DEVICE void transpose_quad(uint32_t (&words)[4]) {
-  const uint32_t lane = simt::lane_idx();
+MM_DEVICE void transpose_quad(uint32_t lane, uint32_t (&words)[4]) {
   MM_UNROLL
   for (uint32_t distance = 1; distance < 4U; distance *= 2U) {
     const bool is_upper = (lane & distance) != 0U;

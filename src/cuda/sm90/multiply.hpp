@@ -19,8 +19,8 @@ class RowScales {
   /// `scales` [num_pool_rows, num_chunks], from the block's first row on; `row_of(i)`: the i-th row that this lane
   /// wants.
   template <class RowOf>
-  MM_DEVICE RowScales(const float* scales, uint32_t num_chunks, RowOf row_of)
-      : scales_(scales), num_chunks_(num_chunks) {
+  MM_DEVICE RowScales(const float* scales, uint32_t num_chunks, uint32_t lane, RowOf row_of)
+      : scales_(scales), num_chunks_(num_chunks), lane_(lane) {
     load(row_of, 0, now_);
     load(row_of, kSpan, next_);
   }
@@ -34,12 +34,11 @@ class RowScales {
   }
   /// The scale of the i-th row in the chunk looked at. By all lanes.
   MM_DEVICE float scale(uint32_t i, uint32_t chunk) const {
-    const uint32_t source = simt::lane_idx() - place() * kStride + chunk % kSpan * kStride;
-    return simt::shfl(simt::kAllLanes, now_[i], source);
+    return simt::shfl(simt::kAllLanes, now_[i], lane_ - place() * kStride + chunk % kSpan * kStride);
   }
 
  private:
-  MM_DEVICE static uint32_t place() { return simt::lane_idx() / kStride % kSpan; }
+  MM_DEVICE uint32_t place() const { return lane_ / kStride % kSpan; }
 
   template <class RowOf>
   MM_DEVICE void load(RowOf row_of, uint32_t first_chunk, float (&scales)[kNumRows]) const {
@@ -50,36 +49,27 @@ class RowScales {
 
   const float* scales_;
   uint32_t num_chunks_;
+  uint32_t lane_;
   float now_[kNumRows];
   float next_[kNumRows];
 };
 
-/// Scales of a tile's n tiles from `first` on, one chunk ahead.
-template <uint32_t kNumTiles>
+/// Scales of a tile's n tiles, from `first` on. Four chunks stand in one sector of memory: whoever asks before the
+/// chunk's instructions has them when those are done.
 class WeightScales {
  public:
   MM_DEVICE WeightScales(const PackedMatrix& matrix, const MathTile& tile, uint32_t first) {
     // Where the matrix ends with the tile's first half, the second one is not looked at.
     const uint32_t last_n_tile = matrix.layout.num_n_tiles - 1U;
     const uint32_t n_tile = flow::min_of(kTileHalves * tile.n_block + first, last_n_tile);
-    num_chunks_ = matrix.layout.num_chunks;
-    stride_ = n_tile == last_n_tile ? 0U : num_chunks_;
+    stride_ = n_tile == last_n_tile ? 0U : matrix.layout.num_chunks;
     scales_ = matrix.scales + tile.expert * matrix.layout.num_scales() + matrix.layout.chunk_idx(n_tile, 0);
-    MM_UNROLL
-    for (uint32_t i = 0; i < kNumTiles; ++i) next_[i] = simt::load(scales_ + i * stride_);
   }
-  /// To be called for every chunk in turn.
-  MM_DEVICE ScalePair look_at(uint32_t i, uint32_t chunk) {
-    const ScalePair now = next_[i];
-    next_[i] = simt::load(scales_ + i * stride_ + flow::min_of(chunk + 1U, num_chunks_ - 1U));
-    return now;
-  }
+  MM_DEVICE ScalePair at(uint32_t i, uint32_t chunk) const { return simt::load(scales_ + i * stride_ + chunk); }
 
  private:
   const ScalePair* scales_;
-  uint32_t num_chunks_;
   uint32_t stride_;  ///< between n tiles; 0: there is only one
-  ScalePair next_[kNumTiles];
 };
 
 /// An operand of 128-byte rows, swizzled; `start`: a multiple of 1024 bytes.
@@ -118,8 +108,8 @@ MM_DEVICE sync::GoOn multiply_wide(const GemmWorker<kConfig>& gemm, const MathTh
     return flow::min_of(me.group * kGroupRows + me.warp * 16U + me.quad() + 8U * i, tile.num_rows - 1U);
   };
   const uint64_t first_row = uint64_t{tile.block} * gemm.arguments().dims.block_m;
-  RowScales<2, 4, 1> row_scales(operands.row_scales + first_row * num_chunks, num_chunks, row_of);
-  WeightScales<kTileHalves> weight_scales(operands.matrix, tile, 0);
+  RowScales<2, 4, 1> row_scales(operands.row_scales + first_row * num_chunks, num_chunks, me.lane, row_of);
+  const WeightScales weight_scales(operands.matrix, tile, 0);
   MM_UNROLL
   for (uint32_t i = 0; i < kTileHalves * kTileRows / 2U; ++i) totals[i / (kTileRows / 2U)][i % (kTileRows / 2U)] = 0.0F;
 
@@ -136,7 +126,7 @@ MM_DEVICE sync::GoOn multiply_wide(const GemmWorker<kConfig>& gemm, const MathTh
     const float x[2] = {row_scales.scale(0, chunk), row_scales.scale(1, chunk)};
     MM_UNROLL
     for (uint32_t half = 0; half < kTileHalves; ++half) {
-      const ScalePair w = weight_scales.look_at(half, chunk);
+      const ScalePair w = weight_scales.at(half, chunk);
       ptx::wgmma_pin(sums);
       ptx::wgmma_fence();
       begin_chunk<kTileRows>(sums, operand_at(rows), operand_at(gemm.shared.weights(at.slot, half)));
@@ -173,8 +163,8 @@ MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathT
     return flow::min_of(i / 2U * 8U + me.quad_lane() * 2U + i % 2U, tile.num_rows - 1U);
   };
   const uint64_t first_row = uint64_t{tile.block} * gemm.arguments().dims.block_m;
-  RowScales<kN / 4, 8, 4> row_scales(operands.row_scales + first_row * num_chunks, num_chunks, row_of);
-  WeightScales<1> weight_scales(operands.matrix, tile, me.group);
+  RowScales<kN / 4, 8, 4> row_scales(operands.row_scales + first_row * num_chunks, num_chunks, me.lane, row_of);
+  const WeightScales weight_scales(operands.matrix, tile, me.group);
   MM_UNROLL
   for (uint32_t i = 0; i < kN; ++i) totals[i / (kN / 2U)][i % (kN / 2U)] = 0.0F;
 
@@ -190,7 +180,7 @@ MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathT
     begin_chunk<kN>(sums[1], ptx::advance(weights, chunk_bytes(kGroupRows)), rows);
     ptx::wgmma_commit_group();
     row_scales.look_at(chunk, row_of);
-    const ScalePair w = weight_scales.look_at(0, chunk);
+    const ScalePair w = weight_scales.at(0, chunk);
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(sums[0]);
     ptx::wgmma_pin(sums[1]);

@@ -7,8 +7,13 @@
 
 namespace megamoe::sm90 {
 
+// Who the thread is and what the tile is are looked up again where they are needed: the main loops need the registers,
+// and what depends on them would otherwise be computed once, far outside, and spilled.
+
+/// The tile that `me`'s warp is at.
 template <GemmConfig kConfig>
-MM_DEVICE MathTile load_tile(const GemmWorker<kConfig>& gemm, uint32_t tile_idx) {
+MM_DEVICE MathTile load_tile(const GemmWorker<kConfig>& gemm, const MathThread& me) {
+  const uint32_t tile_idx = simt::load(gemm.shared.at_tile + me.group * kGroupWarps + me.warp);
   const TileNote* note = gemm.shared.notes + tile_idx % kTileSlots;
   return {flow::Phase{simt::load(&note->phase)},
           simt::load(&note->expert),
@@ -18,16 +23,21 @@ MM_DEVICE MathTile load_tile(const GemmWorker<kConfig>& gemm, uint32_t tile_idx)
           tile_idx};
 }
 
-// Who the thread is and what the tile is are asked anew where they are needed: the main loops need the registers, and
-// what depends on them would otherwise be computed once, far outside, and spilled.
+/// From here on the calling warp is at tile `tile_idx`.
+template <GemmConfig kConfig>
+MM_DEVICE void enter_tile(const GemmWorker<kConfig>& gemm, uint32_t tile_idx) {
+  const MathThread me = math_thread();
+  simt::syncwarp();  // no lane looks at the last tile any more
+  if (me.lane == 0) simt::store(gemm.shared.at_tile + me.group * kGroupWarps + me.warp, tile_idx);
+  simt::syncwarp();
+}
 
 template <GemmConfig kConfig>
-MM_DEVICE sync::GoOn run_wide(const GemmWorker<kConfig>& gemm, const MathTile& multiplied,
-                              typename GemmWorker<kConfig>::Cursor& at) {
+MM_DEVICE sync::GoOn run_wide(const GemmWorker<kConfig>& gemm, typename GemmWorker<kConfig>::Cursor& at) {
   WideTotals totals;
-  if (!multiply_wide(gemm, math_thread(), multiplied, at, totals)) return false;
-  const MathTile tile = load_tile(gemm, multiplied.tile_idx);
+  if (!multiply_wide(gemm, math_thread(), load_tile(gemm, math_thread()), at, totals)) return false;
   const MathThread me = math_thread();
+  const MathTile tile = load_tile(gemm, me);
   if constexpr (kConfig.phases != Phases::gemm2) {
     if (is_gemm1<kConfig>(tile.phase)) gemm1_epilogue_wide(gemm, me, tile, totals);
   }
@@ -38,12 +48,11 @@ MM_DEVICE sync::GoOn run_wide(const GemmWorker<kConfig>& gemm, const MathTile& m
 }
 
 template <uint32_t kN, GemmConfig kConfig>
-MM_DEVICE sync::GoOn run_small(const GemmWorker<kConfig>& gemm, const MathTile& multiplied,
-                               typename GemmWorker<kConfig>::Cursor& at) {
+MM_DEVICE sync::GoOn run_small(const GemmWorker<kConfig>& gemm, typename GemmWorker<kConfig>::Cursor& at) {
   SmallTotals<kN> totals;
-  if (!multiply_small<kN>(gemm, math_thread(), multiplied, at, totals)) return false;
-  const MathTile tile = load_tile(gemm, multiplied.tile_idx);
+  if (!multiply_small<kN>(gemm, math_thread(), load_tile(gemm, math_thread()), at, totals)) return false;
   const MathThread me = math_thread();
+  const MathTile tile = load_tile(gemm, me);
   if constexpr (kConfig.phases != Phases::gemm2) {
     if (is_gemm1<kConfig>(tile.phase)) gemm1_epilogue_small<kN>(gemm, me, tile, totals);
   }
@@ -55,22 +64,22 @@ MM_DEVICE sync::GoOn run_small(const GemmWorker<kConfig>& gemm, const MathTile& 
 
 /// The narrowest instruction that has a column for every row.
 template <GemmConfig kConfig>
-MM_DEVICE sync::GoOn run_tile(const GemmWorker<kConfig>& gemm, const MathTile& tile,
-                              typename GemmWorker<kConfig>::Cursor& at) {
+MM_DEVICE sync::GoOn run_tile(const GemmWorker<kConfig>& gemm, typename GemmWorker<kConfig>::Cursor& at) {
   if constexpr (kConfig.strategy == Strategy::small_batch) {
     constexpr uint32_t kMaxRows = kConfig.max_block_m;
-    if (tile.num_rows <= 8U) return run_small<8>(gemm, tile, at);
+    const uint32_t num_rows = load_tile(gemm, math_thread()).num_rows;
+    if (num_rows <= 8U) return run_small<8>(gemm, at);
     if constexpr (kMaxRows > 8U) {
-      if (tile.num_rows <= 16U) return run_small<16>(gemm, tile, at);
+      if (num_rows <= 16U) return run_small<16>(gemm, at);
     }
     if constexpr (kMaxRows > 16U) {
-      if (tile.num_rows <= 32U) return run_small<32>(gemm, tile, at);
+      if (num_rows <= 32U) return run_small<32>(gemm, at);
     }
     if constexpr (kMaxRows > 32U) {
-      if (tile.num_rows <= 64U) return run_small<64>(gemm, tile, at);
+      if (num_rows <= 64U) return run_small<64>(gemm, at);
     }
   }
-  if constexpr (kConfig.has_wide_tiles()) return run_wide(gemm, tile, at);
+  if constexpr (kConfig.has_wide_tiles()) return run_wide(gemm, at);
   return false;
 }
 
@@ -80,11 +89,11 @@ MM_DEVICE void role_multiply(const GemmWorker<kConfig>& gemm) {
   const auto ring = gemm.ring();
   const sync::Waiter waiter = gemm.waiter(flow::Phase::gemm1);
   typename GemmWorker<kConfig>::Cursor at;
-  uint32_t tile_idx = 0;
-  while (ring.wait_filled(waiter, at) != sync::kRingStop) {
-    const MathTile tile = load_tile(gemm, tile_idx);
-    if (!run_tile(gemm, tile, at)) return;
-    ++tile_idx;
+  while (true) {
+    const uint32_t tile_idx = ring.wait_filled(waiter, at);
+    if (tile_idx == sync::kRingStop) return;
+    enter_tile(gemm, tile_idx);
+    if (!run_tile(gemm, at)) return;
   }
 }
 

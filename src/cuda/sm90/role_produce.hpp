@@ -76,12 +76,12 @@ MM_DEVICE void load_weights(const GemmWorker<kConfig>& gemm, const TileSource& s
   }
 }
 
-/// The valid rows of chunk `chunk`; this completes the item.
+/// The valid rows of chunk `chunk`; this completes the item, whose tag is its tile.
 template <GemmConfig kConfig>
-MM_DEVICE void load_rows(const GemmWorker<kConfig>& gemm, const TileSource& source, uint32_t chunk,
+MM_DEVICE void load_rows(const GemmWorker<kConfig>& gemm, const TileSource& source, uint32_t tile_idx, uint32_t chunk,
                          const typename GemmWorker<kConfig>::Cursor& at) {
   const auto ring = gemm.ring();
-  ring.publish(at, source.row_bytes, chunk);
+  ring.publish(at, source.row_bytes, tile_idx);
   ptx::bulk_load(gemm.shared.activations(at.slot), source.rows + uint64_t{chunk} * source.chunk_stride,
                  source.row_bytes, ring.filled(at));
 }
@@ -99,8 +99,9 @@ MM_DEVICE void store_note(const GemmWorker<kConfig>& gemm, const flow::Tile& til
 
 /// All chunks of one tile, whose rows are there once `*flag` is watched.wanted. False: the ring has been stopped.
 template <GemmConfig kConfig, class Flag>
-MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::Tile& tile, const Flag* flag,
-                                  const sync::Watched& watched, typename GemmWorker<kConfig>::Cursor& at) {
+MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::Tile& tile, uint32_t tile_idx,
+                                  const Flag* flag, const sync::Watched& watched,
+                                  typename GemmWorker<kConfig>::Cursor& at) {
   const auto ring = gemm.ring();
   const TileSource source = source_of<kConfig>(gemm.arguments(), tile);
   const sync::Waiter waiter = gemm.waiter(tile.phase);
@@ -130,7 +131,7 @@ MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::T
       }
       load_weights(gemm, source, chunk, at);
     }
-    load_rows(gemm, source, chunk, at);
+    load_rows(gemm, source, tile_idx, chunk, at);
     at.advance();
   }
   return true;
@@ -138,17 +139,19 @@ MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::T
 
 /// Waits for whatever makes the tile's rows.
 template <GemmConfig kConfig>
-MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::Tile& tile,
+MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::Tile& tile, uint32_t tile_idx,
                                   typename GemmWorker<kConfig>::Cursor& at) {
   const Arguments& arguments = gemm.arguments();
   const uint32_t block = num(tile.block);
   if (is_gemm1<kConfig>(tile.phase)) {
     const uint32_t* arrived = arguments.own().template get<flow::Field::arrived>() + block;
-    return produce_tile(gemm, tile, arrived, {flow::Field::arrived, block, tile.num_rows}, at);  // consume(arrived)
+    return produce_tile(gemm, tile, tile_idx, arrived, {flow::Field::arrived, block, tile.num_rows},
+                        at);  // consume(arrived)
   }
   const uint64_t* done_mask = arguments.own().template get<flow::Field::done_mask>() + block;
   const uint64_t all_done = flow::full_mask(arguments.dims.gemm1_n_blocks());
-  return produce_tile(gemm, tile, done_mask, {flow::Field::done_mask, block, all_done}, at);  // consume(done_mask)
+  return produce_tile(gemm, tile, tile_idx, done_mask, {flow::Field::done_mask, block, all_done},
+                      at);  // consume(done_mask)
 }
 
 /// One warp of the block. Ends when the walk does, or when a wait has failed; the ring tells the math groups.
@@ -158,6 +161,9 @@ MM_DEVICE void role_produce(const GemmWorker<kConfig>& gemm) {
   const flow::PoolMap pool = load_pool_map(gemm);
   if (simt::lane_idx() != 0) return;
   flow::Dims dims = gemm.arguments().dims;
+  // What they are anyway, as constants.
+  dims.gemm1_block_n = kGemm1BlockN;
+  dims.gemm2_block_n = kGemm2BlockN;
   uint64_t number = gemm.worker.worker_idx;
   // A kernel of one phase walks a single wave: all tiles of gemm1, then all of gemm2.
   if constexpr (kConfig.phases != Phases::both) dims.experts_per_wave = pool.num_local;
@@ -168,8 +174,8 @@ MM_DEVICE void role_produce(const GemmWorker<kConfig>& gemm) {
   uint32_t tile_idx = 0;
   for (; walk.find(number, tile); number += gemm.worker.num_workers) {
     if (kConfig.phases == Phases::gemm1 && tile.phase == flow::Phase::gemm2) break;
-    store_note(gemm, tile, tile_idx++);
-    if (!produce_tile(gemm, tile, at)) return;
+    store_note(gemm, tile, tile_idx);
+    if (!produce_tile(gemm, tile, tile_idx++, at)) return;
   }
   gemm.ring().stop(gemm.waiter(flow::Phase::gemm2), at, at);
 }
