@@ -4,6 +4,7 @@
 // for each way in which totals lie in registers; the rules are those of src/flow.
 
 #include "cuda/ptx/fence.hpp"
+#include "cuda/sm90/convert_pair.hpp"
 #include "cuda/sm90/multiply.hpp"
 #include "flow/activate.hpp"
 
@@ -113,13 +114,9 @@ MM_DEVICE void activate_wide_row(const GemmWorker<kConfig>& gemm, const MathThre
   uint32_t words[8];
   MM_UNROLL
   for (uint32_t piece = 0; piece < 8U; ++piece) {
-    uint32_t word = 0;
-    MM_UNROLL
-    for (uint32_t i = 0; i < 4U; ++i) {
-      const float value = totals[piece / 4U][piece % 4U * 16U + i / 2U * 8U + bit * 2U + i % 2U];
-      word |= uint32_t{flow::quantise(value, inverse_scale)} << (8U * i);
-    }
-    words[piece] = word;
+    const float* values = totals[piece / 4U] + piece % 4U * 16U + bit * 2U;
+    words[piece] =
+        pair_of(quantise_pair(values[0], values[1], inverse_scale), quantise_pair(values[8], values[9], inverse_scale));
   }
   store_act_row(act, me, row, tile.n_block, is_valid, words);
   if (is_valid && me.quad_lane() == 0) simt::store(act.scales + row * act.num_groups + tile.n_block, scale);

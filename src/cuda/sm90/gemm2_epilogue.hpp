@@ -3,6 +3,7 @@
 // gemm2's epilogue: rows go home. Each row's columns, as BF16, straight into its home rank's partials, to the place of
 // its choice and token, 16 bytes a lane. The barrier before combine makes them visible there.
 
+#include "cuda/sm90/convert_pair.hpp"
 #include "cuda/sm90/multiply.hpp"
 #include "flow/combine.hpp"
 
@@ -32,6 +33,11 @@ struct HomeTile {
   MM_DEVICE uint32_t value(float total, uint32_t col, float weight) const {
     if (bias == nullptr) return bf16_from_float(total);
     return flow::partial_value(total, simt::load(bias + col), weight, weight_rule);
+  }
+  /// Two neighbouring columns.
+  MM_DEVICE uint32_t pair(float low, float high, uint32_t col, float weight) const {
+    if (bias == nullptr) return bf16_pair(low, high);
+    return pair_of(value(low, col, weight), value(high, col + 1U, weight));
   }
   /// Stores columns col .. col + 7 of the tile; hidden is a multiple of 16.
   MM_DEVICE void store(uint16_t* home, uint32_t col, const simt::Vec4& values) const {
@@ -76,7 +82,7 @@ MM_DEVICE void gemm2_epilogue_wide(const GemmWorker<kConfig>& gemm, const MathTh
         const float* pair = totals[first / 16U] + (first + i) % 16U * 4U + bit * 2U;
         // Beyond the matrix there is no bias to look at.
         const bool is_real = out.first_col + col < out.hidden;
-        words[i] = is_real ? pair_of(out.value(pair[0], col, weight), out.value(pair[1], col + 1U, weight)) : 0U;
+        words[i] = is_real ? out.pair(pair[0], pair[1], col, weight) : 0U;
       }
       transpose_quad(me.lane, words);
       if (is_valid) out.store(home, (first + me.quad_lane()) * 8U, {words[0], words[1], words[2], words[3]});
