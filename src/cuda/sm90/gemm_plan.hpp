@@ -87,6 +87,7 @@ struct GemmShared {
   using RingState = sync::RingState<kNumSlots>;
 
   uint8_t* slots = nullptr;         // [kNumSlots][activations, n tile, n tile], aligned to 1024 bytes
+  ScalePair* scales = nullptr;      // [kNumSlots][kTileHalves], of the slots' n tiles
   Arguments* arguments = nullptr;   // [1], the block's copy
   RingState* ring = nullptr;        // [1]
   TileNote* notes = nullptr;        // [kNumSlots]
@@ -99,6 +100,7 @@ struct GemmShared {
 
   MM_HOST_DEVICE static constexpr uint32_t fixed_bytes() {
     return static_cast<uint32_t>(flow::align_up(sizeof(Arguments), 16) + flow::align_up(sizeof(RingState), 16)) +
+           kNumSlots * kTileHalves * static_cast<uint32_t>(sizeof(ScalePair)) +
            kTileSlots * static_cast<uint32_t>(sizeof(TileNote)) + 2U * kMaxSmallRows * kNumMathWarps * 4U +
            (kTileSlots + kNumMathWarps) * 4U;
   }
@@ -120,6 +122,7 @@ struct GemmShared {
       next += flow::align_up(num_bytes, 16);
       return taken;
     };
+    plan.scales = reinterpret_cast<ScalePair*>(take(kNumSlots * kTileHalves * sizeof(ScalePair)));
     plan.arguments = reinterpret_cast<Arguments*>(take(sizeof(Arguments)));
     plan.ring = reinterpret_cast<RingState*>(take(sizeof(RingState)));
     plan.notes = reinterpret_cast<TileNote*>(take(kTileSlots * sizeof(TileNote)));
@@ -136,6 +139,7 @@ struct GemmShared {
   MM_DEVICE uint8_t* weights(uint32_t slot, uint32_t half) const {
     return activations(slot) + chunk_bytes(kConfig.slot_rows()) + half * chunk_bytes(kTileRows);
   }
+  MM_DEVICE ScalePair* weight_scales(uint32_t slot, uint32_t half) const { return scales + slot * kTileHalves + half; }
 };
 
 /// Whether a phase is gemm1: known at compile time where the kernel has one phase only.

@@ -54,24 +54,6 @@ class RowScales {
   float next_[kNumRows];
 };
 
-/// Scales of a tile's n tiles, from `first` on. Four chunks stand in one sector of memory: whoever asks before the
-/// chunk's instructions has them when those are done.
-class WeightScales {
- public:
-  MM_DEVICE WeightScales(const PackedMatrix& matrix, const MathTile& tile, uint32_t first) {
-    // Where the matrix ends with the tile's first half, the second one is not looked at.
-    const uint32_t last_n_tile = matrix.layout.num_n_tiles - 1U;
-    const uint32_t n_tile = flow::min_of(kTileHalves * tile.n_block + first, last_n_tile);
-    stride_ = n_tile == last_n_tile ? 0U : matrix.layout.num_chunks;
-    scales_ = matrix.scales + tile.expert * matrix.layout.num_scales() + matrix.layout.chunk_idx(n_tile, 0);
-  }
-  MM_DEVICE ScalePair at(uint32_t i, uint32_t chunk) const { return simt::load(scales_ + i * stride_ + chunk); }
-
- private:
-  const ScalePair* scales_;
-  uint32_t stride_;  ///< between n tiles; 0: there is only one
-};
-
 /// An operand of 128-byte rows, swizzled; `start`: a multiple of 1024 bytes.
 MM_DEVICE ptx::WgmmaDescriptor operand_at(const uint8_t* start) {
   return ptx::encode({.start = simt::shared_address(start),
@@ -109,7 +91,6 @@ MM_DEVICE sync::GoOn multiply_wide(const GemmWorker<kConfig>& gemm, const MathTh
   };
   const uint64_t first_row = uint64_t{tile.block} * gemm.arguments().dims.block_m;
   RowScales<2, 4, 1> row_scales(operands.row_scales + first_row * num_chunks, num_chunks, me.lane, row_of);
-  const WeightScales weight_scales(operands.matrix, tile, 0);
   MM_UNROLL
   for (uint32_t i = 0; i < kTileHalves * kTileRows / 2U; ++i) totals[i / (kTileRows / 2U)][i % (kTileRows / 2U)] = 0.0F;
 
@@ -126,7 +107,7 @@ MM_DEVICE sync::GoOn multiply_wide(const GemmWorker<kConfig>& gemm, const MathTh
     const float x[2] = {row_scales.scale(0, chunk), row_scales.scale(1, chunk)};
     MM_UNROLL
     for (uint32_t half = 0; half < kTileHalves; ++half) {
-      const ScalePair w = weight_scales.at(half, chunk);
+      const ScalePair w = simt::load(gemm.shared.weight_scales(at.slot, half));
       ptx::wgmma_pin(sums);
       ptx::wgmma_fence();
       begin_chunk<kTileRows>(sums, operand_at(rows), operand_at(gemm.shared.weights(at.slot, half)));
@@ -164,7 +145,6 @@ MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathT
   };
   const uint64_t first_row = uint64_t{tile.block} * gemm.arguments().dims.block_m;
   RowScales<kN / 4, 8, 4> row_scales(operands.row_scales + first_row * num_chunks, num_chunks, me.lane, row_of);
-  const WeightScales weight_scales(operands.matrix, tile, me.group);
   MM_UNROLL
   for (uint32_t i = 0; i < kN; ++i) totals[i / (kN / 2U)][i % (kN / 2U)] = 0.0F;
 
@@ -180,7 +160,7 @@ MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathT
     begin_chunk<kN>(sums[1], ptx::advance(weights, chunk_bytes(kGroupRows)), rows);
     ptx::wgmma_commit_group();
     row_scales.look_at(chunk, row_of);
-    const ScalePair w = weight_scales.at(0, chunk);
+    const ScalePair w = simt::load(gemm.shared.weight_scales(at.slot, me.group));
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(sums[0]);
     ptx::wgmma_pin(sums[1]);

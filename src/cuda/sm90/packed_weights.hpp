@@ -24,8 +24,8 @@ inline constexpr uint32_t kGateUpRows = 8;
 inline constexpr uint32_t kTileIntermediate = kTileRows / 2;
 
 /// Scales of one n tile and chunk: of its 8-row groups with even number, and of those with odd number. gemm1: gate and
-/// up; gemm2: the same one twice.
-struct alignas(8) ScalePair {
+/// up; gemm2: the same one twice. As large as the smallest bulk copy: they travel with the codes.
+struct alignas(16) ScalePair {
   float even;
   float odd;
 };

@@ -11,9 +11,10 @@ namespace megamoe::sm90 {
 
 /// Where the chunks of a tile come from.
 struct TileSource {
-  const uint8_t* rows;     // [chunk][block_m, 128]
-  const uint8_t* weights;  // [half][chunk][128, 128]
-  uint32_t num_halves;     ///< 1 in the last tile of an odd number of n tiles
+  const uint8_t* rows;      // [chunk][block_m, 128]
+  const uint8_t* weights;   // [half][chunk][128, 128]
+  const ScalePair* scales;  // [half][chunk]
+  uint32_t num_halves;      ///< 1 in the last tile of an odd number of n tiles
   uint32_t num_chunks;
   uint32_t row_bytes;     ///< of the valid rows of one chunk; the others are never read
   uint32_t chunk_stride;  ///< between the chunks of `rows`
@@ -28,6 +29,7 @@ MM_DEVICE TileSource source_of(const Arguments& arguments, const flow::Tile& til
   const uint64_t first_chunk = num(tile.expert) * layout.num_scales() + layout.chunk_idx(n_tile, 0);
   return {operands.rows + uint64_t{num(tile.block)} * layout.num_chunks * chunk_stride,
           operands.matrix.codes + first_chunk * chunk_bytes(kTileRows),
+          operands.matrix.scales + first_chunk,
           flow::min_of(kTileHalves, layout.num_n_tiles - n_tile),
           layout.num_chunks,
           chunk_bytes(tile.num_rows),
@@ -69,9 +71,14 @@ MM_DEVICE void load_weights(const GemmWorker<kConfig>& gemm, const TileSource& s
                             const typename GemmWorker<kConfig>::Cursor& at) {
   constexpr uint32_t kBytes = chunk_bytes(kTileRows);
   const auto ring = gemm.ring();
-  ring.expect(at, source.num_halves * kBytes);
-  for (uint32_t half = 0; half < source.num_halves; ++half) {
-    const uint64_t chunk_idx = uint64_t{half} * source.num_chunks + chunk;
+  constexpr uint32_t kScaleBytes = sizeof(ScalePair);
+  ring.expect(at, source.num_halves * kBytes + kTileHalves * kScaleBytes);
+  for (uint32_t half = 0; half < kTileHalves; ++half) {
+    // Where the matrix ends with the tile's first half, nobody looks at the second one's products.
+    const uint32_t real_half = flow::min_of(half, source.num_halves - 1U);
+    const uint64_t chunk_idx = uint64_t{real_half} * source.num_chunks + chunk;
+    ptx::bulk_load(gemm.shared.weight_scales(at.slot, half), source.scales + chunk_idx, kScaleBytes, ring.filled(at));
+    if (half != real_half) continue;
     ptx::bulk_load(gemm.shared.weights(at.slot, half), source.weights + chunk_idx * kBytes, kBytes, ring.filled(at));
   }
 }
