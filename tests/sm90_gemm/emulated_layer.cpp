@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cuda/sm90/gemm_kernels.hpp"
+#include "cuda/sm90/fused_kernel.hpp"
 #include "cuda/sm90/pack.hpp"
-#include "cuda/sm90/plain_kernels.hpp"
 
 namespace megamoe::sm90::testing {
 namespace {
@@ -88,6 +87,14 @@ class EmulatedLayer {
 
   template <Strategy kStrategy, uint32_t kMaxBlockM>
   void run() {
+    if (spec_.kernels == Kernels::fused) {
+      constexpr GemmConfig kBoth{kStrategy, Phases::both, kMaxBlockM};
+      for (uint32_t r = 0; r < dims_.num_ranks; ++r) {
+        launch(r, kGemmThreads, GemmShared<kBoth>::num_bytes(dims_), fused_kernel<kBoth>);
+      }
+      expect_clean_run();
+      return;
+    }
     constexpr GemmConfig kGemm1{kStrategy, Phases::gemm1, kMaxBlockM};
     constexpr GemmConfig kGemm2{kStrategy, Phases::gemm2, kMaxBlockM};
     const uint32_t plain_bytes = SharedPlan::num_bytes(dims_);
@@ -97,8 +104,17 @@ class EmulatedLayer {
       launch(r, kGemmThreads, GemmShared<kGemm2>::num_bytes(dims_), gemm_kernel<kGemm2>);
       launch(r, kPlainThreads, plain_bytes, combine_kernel);
     }
-    const emu::Report report = ranks_.machine().run();
-    EXPECT_TRUE(report.clean()) << report.to_string();
+    expect_clean_run();
+  }
+
+  flow::FaultRecord run_without_gemm1() {
+    constexpr GemmConfig kGemm2{Strategy::wide, Phases::gemm2, 128};
+    for (uint32_t r = 0; r < dims_.num_ranks; ++r) {
+      launch(r, kPlainThreads, SharedPlan::num_bytes(dims_), dispatch_kernel);
+      launch(r, kGemmThreads, GemmShared<kGemm2>::num_bytes(dims_), gemm_kernel<kGemm2>);
+    }
+    expect_clean_run();
+    return *ranks_.workspace(0).get<flow::Field::fault>();
   }
 
   std::vector<Bf16> output() const {
@@ -111,6 +127,11 @@ class EmulatedLayer {
   }
 
  private:
+  void expect_clean_run() {
+    const emu::Report report = ranks_.machine().run();
+    EXPECT_TRUE(report.clean()) << report.to_string();
+  }
+
   size_t memory_bytes() const {
     const size_t expert_bytes = gemm1_.code_bytes() + gemm2_.code_bytes() +
                                 (gemm1_.num_scales() + gemm2_.num_scales()) * sizeof(ScalePair) +
@@ -204,6 +225,13 @@ std::vector<Bf16> run_layer(const LayerCase& layer_case, const RunSpec& spec) {
     layer.run<Strategy::small_batch, 128>();
   }
   return layer.output();
+}
+
+flow::FaultRecord run_without_gemm1(const LayerCase& layer_case, const RunSpec& spec) {
+  EmulatedLayer layer(layer_case, spec);
+  const SyntheticBatch batch = batch_of(layer_case);
+  layer.write_inputs(batch.split(spec.num_tokens));
+  return layer.run_without_gemm1();
 }
 
 ReferenceRows reference_of(const LayerCase& layer_case) {

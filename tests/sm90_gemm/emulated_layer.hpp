@@ -31,6 +31,9 @@ struct LayerCase {
   uint32_t num_all_tokens() const;
 };
 
+/// Which kernels compute it.
+enum class Kernels : uint8_t { chain, fused };
+
 /// How it is computed.
 struct RunSpec {
   Strategy strategy = Strategy::wide;
@@ -38,10 +41,14 @@ struct RunSpec {
   uint32_t block_m = 32;
   uint32_t num_blocks = 2;  ///< of each rank
   emu::Options options = {};
+  Kernels kernels = Kernels::chain;
 };
 
 /// The batch's output, rank after rank, [num_all_tokens, hidden]; gtest failures for findings of the emulator.
 std::vector<Bf16> run_layer(const LayerCase& layer_case, const RunSpec& spec);
+
+/// The same without gemm1, so that gemm2 waits in vain: the first rank's fault record.
+flow::FaultRecord run_without_gemm1(const LayerCase& layer_case, const RunSpec& spec);
 
 /// What the reference says about it.
 ReferenceRows reference_of(const LayerCase& layer_case);

@@ -64,9 +64,25 @@ TEST_P(Gemm, IsRightRowByRowAndTheSameHoweverItRuns) {
       {Strategy::small_batch, layer_case.num_tokens, 8, 2, {.seed = 3, .races = emu::Races::find}},
       {Strategy::small_batch, one_rank, 32, 1, {.seed = 4, .stores = emu::Stores::delayed}},
       {Strategy::small_batch, layer_case.num_tokens, 128, 2, {.seed = 5}},
+      {Strategy::wide, layer_case.num_tokens, 32, 2, {.seed = 6, .races = emu::Races::find}, Kernels::fused},
+      {Strategy::small_batch, one_rank, 16, 3, {.seed = 7, .stores = emu::Stores::delayed}, Kernels::fused},
   };
   for (const RunSpec& spec : others) {
     EXPECT_TRUE(run_layer(layer_case, spec) == y) << "block_m " << spec.block_m << ", seed " << spec.options.seed;
+  }
+}
+
+/// Weights are under way when the wait for rows runs out: producer and math groups end, no copy outlives its block.
+TEST(GemmTimeOut, EndsAllRolesAndSaysWhatItWaitedFor) {
+  const LayerCase layer_case = layer_cases()[0];
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const RunSpec spec{.num_tokens = layer_case.num_tokens,
+                       .options = {.seed = seed, .races = emu::Races::find, .stall = emu::Stall::advances_clock}};
+    const flow::FaultRecord fault = run_without_gemm1(layer_case, spec);
+    EXPECT_EQ(fault.is_set, sync::kFaultIsSet) << seed;
+    EXPECT_EQ(fault.stage, static_cast<uint32_t>(Stage::gemm2)) << seed;
+    EXPECT_EQ(fault.field, static_cast<uint32_t>(flow::Field::done_mask)) << seed;
+    EXPECT_EQ(fault.seen, 0U) << seed;
   }
 }
 
