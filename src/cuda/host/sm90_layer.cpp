@@ -194,11 +194,14 @@ void Sm90Backend::set_arguments() {
   }
 }
 
+/// Up to this many rows an expert on average weights as M are faster (docs/perf/0008).
+constexpr uint32_t kMaxSmallBatchMean = 16;
+
 /// By the mean rows of a routed expert in this call.
 const Chain& Sm90Backend::choose_chain() const {
   uint64_t num_rows = 0;
   for (const sm90::Arguments& arguments : arguments_) num_rows += uint64_t{arguments.num_tokens} * rules_.dims.top_k;
-  return num_rows <= uint64_t{sm90::kMaxSmallRows} * rules_.dims.num_experts ? kSmallBatchChain : kWideChain;
+  return num_rows <= uint64_t{kMaxSmallBatchMean} * rules_.dims.num_experts ? kSmallBatchChain : kWideChain;
 }
 
 Status Sm90Backend::launch_chain() const {
