@@ -40,8 +40,9 @@ MM_HOST_DEVICE float exp_clamped(float x) {
   p = fma_rn(p, r, 1.0F);
   p = fma_rn(p, r, 1.0F);
   const uint32_t exponent = float_bits(shifted) - float_bits(kRoundToInteger) + 127U;
-  // Infinity, so that the sigmoid of a hugely negative number is exactly zero however large its factor.
-  return overflows ? bits_float(0x7F800000U) : mul_rn(p, bits_float(exponent << 23));
+  // Infinity, so that the sigmoid of a hugely negative number is exactly zero however large its factor. The factor is
+  // chosen, not the product: nothing for a compiler to branch on.
+  return mul_rn(p, bits_float(overflows ? 0x7F800000U : exponent << 23));
 }
 
 /// 1 / (1 + e^-x).

@@ -36,4 +36,16 @@ MM_DEVICE uint32_t bf16x2_from_floats(float low, float high) {
 #endif
 }
 
+/// rcp_rn for 2^-126 < value < 2^126: the hardware's estimate and one Newton step, which is what rcp_rn does there,
+/// without its branch for other values.
+MM_DEVICE float rcp_rn_of_normal(float value) {
+#if defined(__CUDACC__)
+  float estimate;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(value));
+  return fma_rn(estimate, -fma_rn(value, estimate, -1.0F), estimate);
+#else
+  return rcp_rn(value);
+#endif
+}
+
 }  // namespace megamoe::ptx

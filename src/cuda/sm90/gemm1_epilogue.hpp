@@ -3,6 +3,8 @@
 // gemm1's epilogue: activate, quantise, store the tile's 128 columns of the intermediate, publish its bit. One function
 // for each way in which totals lie in registers; the rules are those of src/flow.
 
+#include <cmath>
+
 #include "cuda/ptx/fence.hpp"
 #include "cuda/sm90/convert_pair.hpp"
 #include "cuda/sm90/multiply.hpp"
@@ -35,6 +37,22 @@ MM_DEVICE ActTile act_tile(const Arguments& arguments, const MathTile& tile) {
           dims.block_m,
           dims.intermediate_groups(),
           flow::min_of(kGemm1BlockN, dims.intermediate - tile.n_block * kGemm1BlockN)};
+}
+
+/// Gate and up of one value are tame: numbers, and a gate whose sigmoid is a normal number. Comparisons are false for
+/// NaN.
+MM_DEVICE bool is_tame(const flow::ActivationRule& rule, float gate, float up) {
+  return mul_rn(rule.alpha, gate) > flow::kExpMin && flow::is_finite(up);
+}
+
+/// One value of the intermediate without biases, as flow::activate has it. Nothing here branches: the compiler works on
+/// many values at a time. REQUIRES is_tame.
+MM_DEVICE float activated_tame(const flow::ActivationRule& rule, float gate, float up, float weight) {
+  gate = fminf(gate, rule.limit);
+  up = fmaxf(fminf(up, rule.limit), -rule.limit);
+  const float denominator = add_rn(1.0F, flow::exp_clamped(-mul_rn(rule.alpha, gate)));
+  const float glu = mul_rn(gate, ptx::rcp_rn_of_normal(denominator));
+  return mul_rn(mul_rn(glu, add_rn(up, rule.up_offset)), weight);
 }
 
 /// One value of the intermediate. `row`: of the tile's packed rows, the gate's; `col`: of the tile.
@@ -95,17 +113,33 @@ MM_DEVICE void activate_wide_row(const GemmWorker<kConfig>& gemm, const MathThre
   const uint32_t row = me.group * kGroupRows + me.warp * 16U + me.quad() + 8U * bit;
   const bool is_valid = row < tile.num_rows;
   const float weight = act.weights == nullptr || !is_valid ? 1.0F : simt::load(act.weights + row);
+  bool is_plain = act.bias == nullptr && act.num_cols == kGemm1BlockN;
+  MM_UNROLL
+  for (uint32_t i = 0; i < kGemm1BlockN / 4U; ++i) {
+    const float* gate = totals[i / 16U] + i % 16U / 2U * 8U + bit * 2U + i % 2U;
+    // What stands in rows that are not there goes nowhere.
+    is_plain = is_plain && (!is_valid || is_tame(arguments.activation, gate[0], gate[4]));
+  }
+  if (is_plain) {
+    MM_UNROLL
+    for (uint32_t i = 0; i < kGemm1BlockN / 4U; ++i) {
+      float* gate = totals[i / 16U] + i % 16U / 2U * 8U + bit * 2U + i % 2U;
+      gate[0] = activated_tame(arguments.activation, gate[0], gate[4], weight);
+    }
+  } else {
+    MM_UNROLL
+    for (uint32_t i = 0; i < kGemm1BlockN / 4U; ++i) {
+      const uint32_t half = i / 16U;
+      const uint32_t in_half = i % 16U / 2U * 8U + me.quad_lane() * 2U + i % 2U;
+      const uint32_t packed_row = half * kTileRows + in_half / 8U * 16U + in_half % 8U;
+      float* gate = totals[half] + i % 16U / 2U * 8U + bit * 2U + i % 2U;
+      gate[0] = activated(arguments, act, gate[0], gate[4], packed_row, half * kTileIntermediate + in_half, weight);
+    }
+  }
   float amax = 0.0F;
   MM_UNROLL
   for (uint32_t i = 0; i < kGemm1BlockN / 4U; ++i) {
-    const uint32_t half = i / 16U;
-    const uint32_t gate = i % 16U / 2U * 8U + bit * 2U + i % 2U;  // register
-    const uint32_t in_half = i % 16U / 2U * 8U + me.quad_lane() * 2U + i % 2U;
-    const uint32_t packed_row = half * kTileRows + in_half / 8U * 16U + in_half % 8U;
-    float& value = totals[half][gate];
-    value = activated(arguments, act, value, totals[half][gate + 4U], packed_row, half * kTileIntermediate + in_half,
-                      weight);
-    amax = larger_of(amax, flow::amax_term(value));
+    amax = larger_of(amax, flow::amax_term(totals[i / 16U][i % 16U / 2U * 8U + bit * 2U + i % 2U]));
   }
   amax = larger_of(amax, simt::shfl_xor(simt::kAllLanes, amax, 1));
   amax = larger_of(amax, simt::shfl_xor(simt::kAllLanes, amax, 2));
@@ -140,20 +174,31 @@ MM_DEVICE void gemm1_epilogue_wide(const GemmWorker<kConfig>& gemm, const MathTh
 template <uint32_t kN>
 MM_DEVICE void activate_small(const Arguments& arguments, const ActTile& act, const MathThread& me,
                               const MathTile& tile, SmallTotals<kN>& totals, float (&amax)[kN / 4]) {
+  bool is_plain = act.bias == nullptr && act.num_cols == kGemm1BlockN;
+  MM_UNROLL
+  for (uint32_t i = 0; i < kN / 2U; ++i) {
+    const float* gate = totals[i % 2U] + i / 4U * 4U + i / 2U % 2U;
+    const bool is_valid = i / 4U * 8U + me.quad_lane() * 2U + i / 2U % 2U < tile.num_rows;
+    is_plain = is_plain && (!is_valid || is_tame(arguments.activation, gate[0], gate[2]));
+  }
   MM_UNROLL
   for (uint32_t i = 0; i < kN / 4U; ++i) {
     const uint32_t row = i / 2U * 8U + me.quad_lane() * 2U + i % 2U;
     const bool weighs = act.weights != nullptr && row < tile.num_rows;
     const float weight = weighs ? simt::load(act.weights + row) : 1.0F;
-    amax[i] = 0.0F;
-    MM_UNROLL
-    for (uint32_t m = 0; m < 2U; ++m) {
-      const uint32_t packed_row = me.group * kTileRows + m * kGroupRows + me.warp * 16U + me.quad();
-      const uint32_t col = me.group * kTileIntermediate + m * 32U + me.warp * 8U + me.quad();
-      float& value = totals[m][i / 2U * 4U + i % 2U];
-      value = activated(arguments, act, value, totals[m][i / 2U * 4U + 2U + i % 2U], packed_row, col, weight);
-      amax[i] = larger_of(amax[i], flow::amax_term(value));
+    float* const gates[2] = {totals[0] + i / 2U * 4U + i % 2U, totals[1] + i / 2U * 4U + i % 2U};
+    if (is_plain) {
+      MM_UNROLL
+      for (float* const gate : gates) gate[0] = activated_tame(arguments.activation, gate[0], gate[2], weight);
+    } else {
+      MM_UNROLL
+      for (uint32_t m = 0; m < 2U; ++m) {
+        const uint32_t packed_row = me.group * kTileRows + m * kGroupRows + me.warp * 16U + me.quad();
+        const uint32_t col = me.group * kTileIntermediate + m * 32U + me.warp * 8U + me.quad();
+        gates[m][0] = activated(arguments, act, gates[m][0], gates[m][2], packed_row, col, weight);
+      }
     }
+    amax[i] = larger_of(flow::amax_term(gates[0][0]), flow::amax_term(gates[1][0]));
     MM_UNROLL
     for (uint32_t distance = 4; distance < simt::kWarpLanes; distance *= 2U) {
       amax[i] = larger_of(amax[i], simt::shfl_xor(simt::kAllLanes, amax[i], distance));
