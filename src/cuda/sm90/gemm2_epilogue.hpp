@@ -39,6 +39,12 @@ struct HomeTile {
     if (bias == nullptr) return bf16_pair(low, high);
     return pair_of(value(low, col, weight), value(high, col + 1U, weight));
   }
+  /// One column of two neighbouring rows.
+  MM_DEVICE uint32_t rows(float low, float high, uint32_t row, uint32_t num_rows, uint32_t col) const {
+    if (bias == nullptr) return bf16_pair(low, high);
+    return pair_of(value(low, col, weight_of(row, row < num_rows)),
+                   value(high, col, weight_of(row + 1U, row + 1U < num_rows)));
+  }
   /// Stores columns col .. col + 7 of the tile; hidden is a multiple of 16.
   MM_DEVICE void store(uint16_t* home, uint32_t col, const simt::Vec4& values) const {
     if (first_col + col < hidden) simt::store(reinterpret_cast<simt::Vec4*>(home + col), values);
@@ -60,6 +66,35 @@ MM_DEVICE HomeTile home_tile(const Arguments& arguments, const MathTile& tile) {
           first_col};
 }
 
+/// A lane's columns of one row, `bit` 0 or 1, as words of two: word i holds columns 8 i + 2 q and 8 i + 2 q + 1.
+struct RowWords {
+  static constexpr uint32_t kNumWords = kGemm2BlockN / 8U;
+  uint32_t words[kNumWords];
+
+  /// Without biases, columns beyond the matrix or NaN: one instruction a word. False: there is a NaN or an infinity.
+  MM_DEVICE bool convert(const WideTotals& totals, uint32_t bit) {
+    float traces[4] = {};  // 0 while all values are finite; several, so that they do not wait for each other
+    MM_UNROLL
+    for (uint32_t i = 0; i < kNumWords; ++i) {
+      const float* pair = totals[i / 16U] + i % 16U * 4U + bit * 2U;
+      words[i] = ptx::bf16x2_from_floats(pair[0], pair[1]);
+      traces[i % 4U] = fma_rn(pair[1], 0.0F, fma_rn(pair[0], 0.0F, traces[i % 4U]));
+    }
+    return add_rn(add_rn(traces[0], traces[1]), add_rn(traces[2], traces[3])) == 0.0F;
+  }
+  MM_DEVICE void convert_any(const HomeTile& out, const WideTotals& totals, uint32_t bit, uint32_t quad_lane,
+                             float weight) {
+    MM_UNROLL
+    for (uint32_t i = 0; i < kNumWords; ++i) {
+      const uint32_t col = i * 8U + quad_lane * 2U;
+      const float* pair = totals[i / 16U] + i % 16U * 4U + bit * 2U;
+      // Beyond the matrix there is no bias to look at.
+      const bool is_real = out.first_col + col < out.hidden;
+      words[i] = is_real ? out.pair(pair[0], pair[1], col, weight) : 0U;
+    }
+  }
+};
+
 /// Rows of the pool are M: a lane has columns 2 q and 2 q + 1 of each group of eight, of two rows. Four groups at a
 /// time are transposed, so that lane q has all of the q-th.
 template <GemmConfig kConfig>
@@ -67,23 +102,22 @@ MM_DEVICE void gemm2_epilogue_wide(const GemmWorker<kConfig>& gemm, const MathTh
                                    const WideTotals& totals) {
   if (me.group * kGroupRows >= tile.num_rows) return;
   const HomeTile out = home_tile(gemm.arguments(), tile);
+  const bool is_plain = out.bias == nullptr && out.first_col + kGemm2BlockN <= out.hidden;
   MM_UNROLL
   for (uint32_t bit = 0; bit < 2U; ++bit) {
     const uint32_t row = me.group * kGroupRows + me.warp * 16U + me.quad() + 8U * bit;
     const bool is_valid = row < tile.num_rows;
-    const float weight = out.weight_of(row, is_valid);
     uint16_t* home = is_valid ? out.home_of(row) : nullptr;
+    RowWords row_words;
+    // What stands in rows that are not there goes nowhere.
+    const bool is_finite = row_words.convert(totals, bit) || !is_valid;
+    if (!is_plain || !is_finite) {
+      row_words.convert_any(out, totals, bit, me.quad_lane(), out.weight_of(row, is_valid));
+    }
     MM_UNROLL
-    for (uint32_t first = 0; first < kGemm2BlockN / 8U; first += 4U) {
-      uint32_t words[4];
-      MM_UNROLL
-      for (uint32_t i = 0; i < 4U; ++i) {
-        const uint32_t col = (first + i) * 8U + me.quad_lane() * 2U;
-        const float* pair = totals[first / 16U] + (first + i) % 16U * 4U + bit * 2U;
-        // Beyond the matrix there is no bias to look at.
-        const bool is_real = out.first_col + col < out.hidden;
-        words[i] = is_real ? out.pair(pair[0], pair[1], col, weight) : 0U;
-      }
+    for (uint32_t first = 0; first < RowWords::kNumWords; first += 4U) {
+      uint32_t words[4] = {row_words.words[first], row_words.words[first + 1U], row_words.words[first + 2U],
+                           row_words.words[first + 3U]};
       transpose_quad(me.lane, words);
       if (is_valid) out.store(home, (first + me.quad_lane()) * 8U, {words[0], words[1], words[2], words[3]});
     }
@@ -134,16 +168,14 @@ MM_DEVICE void gemm2_epilogue_small(const GemmWorker<kConfig>& gemm, const MathT
   if (out.first_col + me.group * kTileRows >= out.hidden) return;
   MM_UNROLL
   for (uint32_t j = 0; j < kN / 8U; ++j) {
-    uint32_t values[2][2] = {};
+    uint32_t values[2][2];
     MM_UNROLL
-    for (uint32_t i = 0; i < 8U; ++i) {
-      const uint32_t m = i / 4U;
-      const uint32_t b = i / 2U % 2U;
-      const uint32_t t = i % 2U;
-      const uint32_t row = j * 8U + me.quad_lane() * 2U + t;
+    for (uint32_t i = 0; i < 4U; ++i) {
+      const uint32_t m = i / 2U;
+      const uint32_t b = i % 2U;
+      const float* rows = totals[m] + j * 4U + b * 2U;
       const uint32_t col = me.group * kTileRows + m * kGroupRows + me.warp * 16U + b * 8U + me.quad();
-      const float weight = out.weight_of(row, row < tile.num_rows);
-      values[m][b] |= out.value(totals[m][j * 4U + b * 2U + t], col, weight) << (16U * t);
+      values[m][b] = out.rows(rows[0], rows[1], j * 8U + me.quad_lane() * 2U, tile.num_rows, col);
     }
     const simt::Vec4 columns = gather_columns(me.lane, values);
     const uint32_t row = j * 8U + me.quad_lane() * 2U + me.quad() % 2U;
