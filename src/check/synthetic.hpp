@@ -41,8 +41,8 @@ struct MatrixFormat {
 
 struct SyntheticWeightSpec {
   LayerShape shape;
-  MatrixFormat routed;
-  MatrixFormat shared;
+  MatrixFormat routed{};
+  MatrixFormat shared{};
   GateUpLayout layout = GateUpLayout::separate;  ///< of the routed experts
   GateUpLayout shared_layout = GateUpLayout::separate;
   Biases biases = Biases::none;
