@@ -44,15 +44,6 @@ uint32_t DeviceRanks::num_ranks_per_device() const {
   return most;
 }
 
-Status DeviceRanks::clear() {
-  for (uint32_t r = 0; r < num_ranks(); ++r) {
-    const cuda::DeviceScope scope(device(r).ordinal);
-    MM_RETURN_IF_ERROR(cuda::check(cudaMemset(bases_[r], 0, memory_[r].num_bytes()), "cudaMemset"));
-    MM_RETURN_IF_ERROR(cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"));
-  }
-  return {};
-}
-
 Status DeviceRanks::launch(Kernel kernel, std::span<const Arguments> arguments, LaunchShape shape) const {
   uint32_t first = 0;
   for (uint32_t d = 0; d < num_devices(); ++d) {

@@ -28,8 +28,6 @@ class DeviceRanks {
   /// [num_ranks], addresses that every kernel of every rank may use.
   std::span<std::byte* const> bases() const { return bases_; }
 
-  /// Zeroes all workspaces: what follows a fault.
-  Status clear();
   /// Launches `kernel` for all ranks, `arguments` [num_ranks], one grid to a GPU, and returns at once.
   Status launch(Kernel kernel, std::span<const Arguments> arguments, LaunchShape shape) const;
   /// Waits for everything launched.
