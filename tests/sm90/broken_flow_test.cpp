@@ -45,10 +45,7 @@ TEST(BrokenFlow, PullWithoutTheExchangeBarrier) {
   for (uint64_t seed = 1; seed <= kNumSeeds; ++seed) {
     const emu::Report report = run(seed, [](const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
       const Worker worker = make_worker(arguments, worker_idx, num_workers);
-      stage_in(worker);
-      count(worker);
-      prefix(worker);
-      scatter(worker);
+      send(worker);
       pull(worker);
     });
     EXPECT_TRUE(is_race(report)) << "seed " << seed << ": " << report.to_string();
@@ -59,10 +56,7 @@ TEST(BrokenFlow, TheExchangeBarrierOfThisRankOnly) {
   for (uint64_t seed = 1; seed <= kNumSeeds; ++seed) {
     const emu::Report report = run(seed, [](const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
       const Worker worker = make_worker(arguments, worker_idx, num_workers);
-      stage_in(worker);
-      count(worker);
-      prefix(worker);
-      scatter(worker);
+      send(worker);
       const auto stage = static_cast<uint32_t>(Stage::exchange);
       if (sync::grid_barrier(worker.waiter(stage), worker.shared.verdict)) pull(worker);
     });

@@ -47,18 +47,10 @@ MM_DEVICE void fused_kernel(const Arguments& arguments, uint32_t worker_idx, uin
   const Worker worker{*shared.arguments, SharedPlan::carve(shared.end, arguments.dims), worker_idx, num_workers};
   const GemmWorker<kConfig> gemm{worker, shared};
   init_gemm(gemm, arguments);
-  stage_in(worker);
-  count(worker);
-  prefix(worker);
-  scatter(worker);
-  if (!meet_ranks(worker, Stage::exchange)) return;
-  pull(worker);
+  if (!dispatch(worker)) return;
   run_roles(gemm);
   even_registers();
-  if (!is_unbroken(worker) || !meet_ranks(worker, Stage::combine)) return;
-  combine(worker);
-  reset(worker);
-  (void)meet_ranks(worker, Stage::reset);  // its failure stands in the fault record, like that of every wait
+  if (is_unbroken(worker)) bring_together(worker);
 }
 
 }  // namespace megamoe::sm90

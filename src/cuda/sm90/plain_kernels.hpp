@@ -34,28 +34,25 @@ MM_DEVICE sync::GoOn meet_ranks(const Worker& worker, Stage stage) {
   return sync::peer_barrier(worker.waiter(static_cast<uint32_t>(stage)), worker.shared.verdict);
 }
 
-/// stage_in, count, prefix, scatter, exchange, pull. Block `worker_idx` of the rank's `num_workers`.
-MM_DEVICE void dispatch_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
-  const Worker worker = make_worker(arguments, worker_idx, num_workers);
+/// stage_in, count, prefix, scatter: what a rank does for the owners of experts.
+MM_DEVICE void send(const Worker& worker) {
   timed(worker, Part::stage_in, [&] { stage_in(worker); });
   timed(worker, Part::count, [&] { count(worker); });
   timed(worker, Part::prefix, [&] { prefix(worker); });
   timed(worker, Part::scatter, [&] { scatter(worker); });
+}
+
+/// send, exchange, pull.
+MM_DEVICE sync::GoOn dispatch(const Worker& worker) {
+  send(worker);
   sync::GoOn go_on = true;
   timed(worker, Part::exchange, [&] { go_on = meet_ranks(worker, Stage::exchange); });
   if (go_on) timed(worker, Part::pull, [&] { pull(worker); });
+  return go_on;
 }
 
-/// The barrier of all ranks alone.
-MM_DEVICE void meet_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
-  (void)meet_ranks(make_worker(arguments, worker_idx, num_workers), Stage::exchange);
-}
-
-/// push, where results wait for it; combine and reset between the barriers before and after them. `num_workers` need
-/// not be dispatch's.
-MM_DEVICE void combine_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
-  const Worker worker = make_worker(arguments, worker_idx, num_workers);
-  if (arguments.results != nullptr) timed(worker, Part::push, [&] { push(worker); });
+/// combine and reset between the barriers before and after them.
+MM_DEVICE void bring_together(const Worker& worker) {
   sync::GoOn go_on = true;
   timed(worker, Part::arrive_home, [&] { go_on = meet_ranks(worker, Stage::combine); });
   if (!go_on) return;
@@ -63,6 +60,23 @@ MM_DEVICE void combine_kernel(const Arguments& arguments, uint32_t worker_idx, u
   timed(worker, Part::reset, [&] { reset(worker); });
   // Its failure stands in the fault record, like that of every wait.
   timed(worker, Part::leave, [&] { (void)meet_ranks(worker, Stage::reset); });
+}
+
+/// Block `worker_idx` of the rank's `num_workers`.
+MM_DEVICE void dispatch_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
+  (void)dispatch(make_worker(arguments, worker_idx, num_workers));
+}
+
+/// The barrier of all ranks alone.
+MM_DEVICE void meet_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
+  (void)meet_ranks(make_worker(arguments, worker_idx, num_workers), Stage::exchange);
+}
+
+/// push, where results wait for it, then the way to the output. `num_workers` need not be dispatch's.
+MM_DEVICE void combine_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
+  const Worker worker = make_worker(arguments, worker_idx, num_workers);
+  if (arguments.results != nullptr) timed(worker, Part::push, [&] { push(worker); });
+  bring_together(worker);
 }
 
 }  // namespace megamoe::sm90

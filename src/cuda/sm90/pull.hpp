@@ -12,7 +12,7 @@ namespace megamoe::sm90 {
 
 /// 16-byte loads that a lane has under way at once: over a link, bytes under way are bandwidth.
 inline constexpr uint32_t kLoadsInFlight = 8;
-/// Bytes of a row that one round of loads brings.
+/// Pieces of a row that one round of loads brings.
 inline constexpr uint32_t kRoundPieces = simt::kWarpLanes * kLoadsInFlight;
 
 /// Where a pool row comes from and goes to.

@@ -5,7 +5,7 @@
 
 #include "cuda/ptx/bulk_copy.hpp"
 #include "cuda/sm90/gemm_plan.hpp"
-#include "flow/count.hpp"
+#include "cuda/sm90/pool_rows.hpp"
 
 namespace megamoe::sm90 {
 
@@ -46,14 +46,9 @@ MM_DEVICE flow::PoolMap load_pool_map(const GemmWorker<kConfig>& gemm) {
   uint32_t first_block = 0;
   for (uint32_t begin = 0; begin < num_local; begin += simt::kWarpLanes) {
     const uint32_t e = begin + lane;
-    // consume(recv_total)
-    const uint64_t total = e < num_local ? ptx::ld_acquire<ptx::Scope::sys>(totals + e) : 0U;
-    const uint32_t num_rows = flow::CountWord{total}.num_rows();
-    uint32_t end = flow::ceil_div(num_rows, arguments.dims.block_m);  // of the expert's blocks, behind first_block
-    for (uint32_t distance = 1; distance < simt::kWarpLanes; distance *= 2U) {
-      const uint32_t before = simt::shfl_up(simt::kAllLanes, end, distance);
-      if (lane >= distance) end += before;
-    }
+    const uint32_t num_rows = e < num_local ? flow::CountWord{simt::load(totals + e)}.num_rows() : 0U;
+    // Of the expert's blocks, behind first_block.
+    const uint32_t end = inclusive_sum(flow::ceil_div(num_rows, arguments.dims.block_m));
     if (e < num_local) {
       simt::store(gemm.shared.pool_rows + e, num_rows);
       simt::store(gemm.shared.first_block + e + 1U, first_block + end);

@@ -25,7 +25,7 @@ MM_DEVICE uint32_t quantise_bf16_pair(uint32_t pair, float inverse_scale) {
   return quantise_pair(bf16_of_pair(pair, 0), bf16_of_pair(pair, 1), inverse_scale);
 }
 
-/// A half warp quantises the group whose columns `words` holds, 8 BF16 a lane.
+/// A half warp quantises the group whose columns `vec` holds, 8 BF16 a lane.
 MM_DEVICE void quantise_group(const Arguments& arguments, uint32_t token, uint32_t group, const simt::Vec4& vec) {
   const uint32_t words[4] = {vec.x, vec.y, vec.z, vec.w};
   // Floats that are not negative are ordered like their bits.
