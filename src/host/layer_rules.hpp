@@ -22,6 +22,15 @@ struct LayerRules {
   flow::RouterWeightRule weight_rule = flow::RouterWeightRule::before_gemm2;
   std::chrono::milliseconds timeout{};
   std::chrono::milliseconds start_timeout{};
+
+  /// What follows from the dims, and defaults.
+  static LayerRules of(const flow::Dims& dims) {
+    LayerRules rules;
+    rules.dims = dims;
+    rules.layout = flow::WorkspaceLayout::of(dims);
+    rules.placement = flow::Placement::of(dims);
+    return rules;
+  }
 };
 
 }  // namespace megamoe

@@ -102,21 +102,6 @@ PlanInfo describe(const LayerConfig& config, Backend backend, const LayerRules& 
   return info;
 }
 
-LayerRules make_rules(const LayerConfig& config, const flow::Dims& dims) {
-  LayerRules rules;
-  rules.dims = dims;
-  rules.layout = flow::WorkspaceLayout::of(dims);
-  rules.placement = flow::Placement::of(dims);
-  const ActivationOptions& options = config.activation;
-  rules.activation = {options.limit.value_or(std::numeric_limits<float>::infinity()), options.alpha, options.up_offset};
-  rules.scale_rule = options.scale == ActivationScale::fp32 ? flow::ScaleRule::fp32 : flow::ScaleRule::power_of_two;
-  rules.weight_rule = options.router_weight == RouterWeightPosition::before_gemm2 ? flow::RouterWeightRule::before_gemm2
-                                                                                  : flow::RouterWeightRule::at_combine;
-  rules.timeout = config.timeout;
-  rules.start_timeout = config.start_timeout;
-  return rules;
-}
-
 Result<CpuPlan> make_cpu_plan(const Tuning& tuning, uint32_t num_ranks) {
   const auto kernels = cpu::find_kernels(tuning.isa);
   MM_RETURN_IF_ERROR(kernels.status());
@@ -171,6 +156,18 @@ uint64_t order_of_additions(Isa isa) {
 }
 
 }  // namespace
+
+LayerRules make_rules(const LayerConfig& config, const flow::Dims& dims) {
+  LayerRules rules = LayerRules::of(dims);
+  const ActivationOptions& options = config.activation;
+  rules.activation = {options.limit.value_or(std::numeric_limits<float>::infinity()), options.alpha, options.up_offset};
+  rules.scale_rule = options.scale == ActivationScale::fp32 ? flow::ScaleRule::fp32 : flow::ScaleRule::power_of_two;
+  rules.weight_rule = options.router_weight == RouterWeightPosition::before_gemm2 ? flow::RouterWeightRule::before_gemm2
+                                                                                  : flow::RouterWeightRule::at_combine;
+  rules.timeout = config.timeout;
+  rules.start_timeout = config.start_timeout;
+  return rules;
+}
 
 Result<Plan> make_plan(const LayerConfig& config, uint32_t num_ranks) {
   MM_RETURN_IF_ERROR(validate_config(config));

@@ -35,6 +35,9 @@ struct Plan {
   Sm90Plan sm90;  ///< of Backend::sm90 and Backend::chain
 };
 
+/// The config's rules for a layer of these dims. REQUIRES a config that validate_config() accepts.
+LayerRules make_rules(const LayerConfig& config, const flow::Dims& dims);
+
 /// Validates `config` and plans it for `num_ranks` ranks. Errors: invalid_argument, unsupported.
 Result<Plan> make_plan(const LayerConfig& config, uint32_t num_ranks);
 

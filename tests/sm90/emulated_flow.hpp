@@ -2,9 +2,8 @@
 
 // The kernels under test on the emulated machine: every rank its own blocks and workspace.
 
-#include <algorithm>
-
 #include "check/stages/stage_machine.hpp"
+#include "cuda/sm90/layer_arguments.hpp"
 #include "cuda/sm90/plain_kernels.hpp"
 #include "emulated_ranks.hpp"
 
@@ -18,17 +17,12 @@ class EmulatedFlow final : public StageMachine {
  public:
   EmulatedFlow(const StageCase& stage_case, emu::Options options, Gpus gpus = Gpus::one_per_rank)
       : case_(stage_case), ranks_(stage_case.dims, options, (size_t{64} << 10) + result_bytes(stage_case.dims), gpus) {
+    LayerRules rules = rules_of(case_);
+    rules.timeout = std::chrono::minutes(1);
     for (uint32_t r = 0; r < case_.dims.num_ranks; ++r) {
-      Arguments arguments;
-      arguments.dims = case_.dims;
-      arguments.layout = ranks_.layout();
-      std::copy(ranks_.bases().begin(), ranks_.bases().end(), arguments.bases);
-      arguments.rank = flow::Rank{r};
-      arguments.scale_rule = case_.scale_rule;
-      arguments.weight_rule = case_.weight_rule;
+      Arguments arguments = sm90::layer_arguments(rules, ranks_.bases(), r);
       arguments.row_format = case_.row_format;
       arguments.id_format = case_.id_format;
-      arguments.timeout_ns = 60'000'000'000;
       allocate_buffers(arguments);
       arguments_.push_back(arguments);
     }

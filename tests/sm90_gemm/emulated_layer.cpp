@@ -4,7 +4,9 @@
 #include <numeric>
 
 #include "cuda/sm90/fused_kernel.hpp"
+#include "cuda/sm90/layer_arguments.hpp"
 #include "cuda/sm90/pack.hpp"
+#include "host/plan.hpp"
 
 namespace megamoe::sm90::testing {
 namespace {
@@ -44,12 +46,6 @@ SyntheticBatch batch_of(const LayerCase& layer_case) {
                          .specials = layer_case.specials,
                          .seed = kSeed},
                         layer_case.num_all_tokens());
-}
-
-flow::ActivationRule rule_of(const ActivationOptions& options) {
-  flow::ActivationRule rule{.alpha = options.alpha, .up_offset = options.up_offset};
-  if (options.limit) rule.limit = *options.limit;
-  return rule;
 }
 
 class EmulatedLayer {
@@ -148,18 +144,10 @@ class EmulatedLayer {
   }
 
   void add_rank(uint32_t rank) {
-    Arguments arguments;
-    arguments.dims = dims_;
-    arguments.layout = ranks_.layout();
-    std::copy(ranks_.bases().begin(), ranks_.bases().end(), arguments.bases);
-    arguments.rank = flow::Rank{rank};
-    arguments.scale_rule =
-        case_.activation.scale == ActivationScale::fp32 ? flow::ScaleRule::fp32 : flow::ScaleRule::power_of_two;
-    arguments.weight_rule = case_.activation.router_weight == RouterWeightPosition::before_gemm2
-                                ? flow::RouterWeightRule::before_gemm2
-                                : flow::RouterWeightRule::at_combine;
-    arguments.activation = rule_of(case_.activation);
-    arguments.timeout_ns = 60'000'000'000;
+    LayerConfig config;
+    config.activation = case_.activation;
+    config.timeout = std::chrono::minutes(1);
+    Arguments arguments = layer_arguments(internal::make_rules(config, dims_), ranks_.bases(), rank);
     arguments.y = ranks_.machine().allocate<uint16_t>(rank, size_t{dims_.max_tokens} * dims_.hidden);
     pack_experts(rank, arguments);
     arguments_.push_back(arguments);

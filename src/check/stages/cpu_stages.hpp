@@ -13,11 +13,7 @@ namespace megamoe::stages {
 class CpuStages {
  public:
   explicit CpuStages(const StageCase& layer) : layer_(layer) {
-    rules_.dims = layer.dims;
-    rules_.layout = flow::WorkspaceLayout::of(layer.dims);
-    rules_.placement = flow::Placement::of(layer.dims);
-    rules_.scale_rule = layer.scale_rule;
-    rules_.weight_rule = layer.weight_rule;
+    static_cast<LayerRules&>(rules_) = rules_of(layer);
     rules_.kernels = *cpu::find_kernels(Isa::scalar);
     for (uint32_t r = 0; r < layer.dims.num_ranks; ++r) {
       // In units of a page's alignment, zero as the host makes them.

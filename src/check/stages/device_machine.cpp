@@ -1,8 +1,7 @@
 #include "check/stages/device_machine.hpp"
 
-#include <algorithm>
-
 #include "cuda/sm90/device_ranks.hpp"
+#include "cuda/sm90/layer_arguments.hpp"
 #include "host/describe.hpp"
 #include "host/errors.hpp"
 
@@ -37,9 +36,7 @@ class DeviceMachine final : public StageMachine {
   }
 
   explicit DeviceMachine(const StageCase& stage_case) : case_(stage_case) {
-    rules_.dims = case_.dims;
-    rules_.layout = flow::WorkspaceLayout::of(case_.dims);
-    rules_.placement = flow::Placement::of(case_.dims);
+    rules_ = rules_of(case_);
     rules_.timeout = kTimeout;
     rules_.start_timeout = kTimeout;
   }
@@ -135,16 +132,9 @@ class DeviceMachine final : public StageMachine {
 
   sm90::Arguments arguments_of(uint32_t rank) const {
     const RankBuffers& buffers = buffers_[rank];
-    sm90::Arguments arguments;
-    arguments.dims = case_.dims;
-    arguments.layout = rules_.layout;
-    std::copy(ranks_->bases().begin(), ranks_->bases().end(), arguments.bases);
-    arguments.rank = flow::Rank{rank};
-    arguments.scale_rule = case_.scale_rule;
-    arguments.weight_rule = case_.weight_rule;
+    sm90::Arguments arguments = sm90::layer_arguments(rules_, ranks_->bases(), rank);
     arguments.row_format = case_.row_format;
     arguments.id_format = case_.id_format;
-    arguments.timeout_ns = static_cast<uint64_t>(std::chrono::nanoseconds(kTimeout).count());
     arguments.x = buffers.x.data();
     arguments.x_scale = buffers.x_scale.data();
     arguments.topk_ids = buffers.ids.data();

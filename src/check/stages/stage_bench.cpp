@@ -4,8 +4,10 @@
 #include <optional>
 
 #include "cuda/sm90/device_ranks.hpp"
+#include "cuda/sm90/layer_arguments.hpp"
 #include "host/describe.hpp"
 #include "host/errors.hpp"
+#include "host/sm90_backend.hpp"
 
 namespace megamoe::stages {
 namespace {
@@ -38,18 +40,16 @@ flow::Dims dims_of(const StageBenchSpec& spec) {
           .num_shared = spec.shape.num_shared_experts,
           .top_k = spec.shape.top_k,
           .max_tokens = spec.tokens_per_rank,
-          .block_m = 128,
-          .gemm1_block_n = 128,
-          .gemm2_block_n = 256,
+          .block_m = internal::kSm90BlockM,
+          .gemm1_block_n = internal::kSm90Gemm1BlockN,
+          .gemm2_block_n = internal::kSm90Gemm2BlockN,
           .experts_per_wave = 1};
 }
 
 class StageBench {
  public:
   explicit StageBench(const StageBenchSpec& spec) : spec_(spec) {
-    rules_.dims = dims_of(spec);
-    rules_.layout = flow::WorkspaceLayout::of(rules_.dims);
-    rules_.placement = flow::Placement::of(rules_.dims);
+    rules_ = LayerRules::of(dims_of(spec));
     rules_.timeout = kTimeout;
     rules_.start_timeout = kTimeout;
   }
@@ -142,12 +142,7 @@ class StageBench {
     auto weights = upload(rank, input.topk_weights);
     if (!weights) return weights.status();
 
-    sm90::Arguments arguments;
-    arguments.dims = dims;
-    arguments.layout = rules_.layout;
-    std::copy(ranks_->bases().begin(), ranks_->bases().end(), arguments.bases);
-    arguments.rank = flow::Rank{rank};
-    arguments.timeout_ns = static_cast<uint64_t>(std::chrono::nanoseconds(kTimeout).count());
+    sm90::Arguments arguments = sm90::layer_arguments(rules_, ranks_->bases(), rank);
     arguments.num_tokens = spec_.tokens_per_rank;
     arguments.row_format = sm90::RowFormat::bf16;
     arguments.id_format = sm90::IdFormat::int32;

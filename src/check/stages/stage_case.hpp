@@ -10,6 +10,7 @@
 
 #include "cuda/sm90/arguments.hpp"
 #include "formats/bf16.hpp"
+#include "host/layer_rules.hpp"
 
 namespace megamoe::stages {
 
@@ -36,6 +37,13 @@ struct StageCase {
   uint32_t num_threads = 64;
   std::vector<std::vector<uint32_t>> num_tokens;  ///< [call][rank]
 };
+
+inline LayerRules rules_of(const StageCase& stage_case) {
+  LayerRules rules = LayerRules::of(stage_case.dims);
+  rules.scale_rule = stage_case.scale_rule;
+  rules.weight_rule = stage_case.weight_rule;
+  return rules;
+}
 
 /// One rank's arguments of one call, in every format.
 struct RankData {

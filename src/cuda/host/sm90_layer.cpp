@@ -10,6 +10,7 @@
 #include "cuda/host/sm90_weights.hpp"
 #include "cuda/sm90/device_ranks.hpp"
 #include "cuda/sm90/gemm_plan.hpp"
+#include "cuda/sm90/layer_arguments.hpp"
 #include "host/describe.hpp"
 #include "host/errors.hpp"
 #include "host/sm90_backend.hpp"
@@ -179,17 +180,9 @@ Status Sm90Backend::check_residency() const {
 
 void Sm90Backend::set_arguments() {
   for (uint32_t r = 0; r < ranks().num_ranks(); ++r) {
-    sm90::Arguments arguments;
-    arguments.dims = rules_.dims;
-    arguments.layout = rules_.layout;
-    std::copy(memory_->bases().begin(), memory_->bases().end(), arguments.bases);
-    arguments.rank = flow::Rank{r};
-    arguments.scale_rule = rules_.scale_rule;
-    arguments.weight_rule = rules_.weight_rule;
-    arguments.timeout_ns = static_cast<uint64_t>(std::chrono::nanoseconds(rules_.timeout).count());
+    sm90::Arguments arguments = sm90::layer_arguments(rules_, memory_->bases(), r);
     arguments.gemm1 = weights_[r].gemm1();
     arguments.gemm2 = weights_[r].gemm2();
-    arguments.activation = rules_.activation;
     arguments_.push_back(arguments);
   }
 }
