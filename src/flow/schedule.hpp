@@ -28,7 +28,7 @@ struct Tile {
 };
 
 /// Finds tiles by their number in the walk. Numbers must not decrease from one call to the next: the cursor only moves
-/// forward, so that a worker's whole walk costs one pass over the experts.
+/// forward, so that a worker's whole walk costs one pass over the experts. `dims` must outlive the walk.
 class TileWalk {
  public:
   MM_HOST_DEVICE TileWalk(const Dims& dims, const PoolMap& pool) : dims_(dims), pool_(pool) {}
@@ -71,7 +71,7 @@ class TileWalk {
     tile.num_rows = pool_.valid_rows(tile.expert, tile.m_block);
   }
 
-  Dims dims_;
+  const Dims& dims_;
   PoolMap pool_;
   uint32_t wave_begin_ = 0;
   uint32_t expert_ = 0;

@@ -107,7 +107,7 @@ MM_DEVICE void read_pool(const Worker& worker, const flow::PoolMap& pool) {
     for (uint32_t i = simt::thread_idx(); i < num_rows; i += simt::num_threads()) {
       (void)simt::load(own.get<Field::pool_weight>() + first_row + i);
       (void)simt::load(own.get<Field::source>() + first_row + i);
-      (void)simt::load(own.get<Field::pool_x_scale>() + (first_row + i) * dims.hidden_groups());
+      (void)simt::load(own.row<Field::pool_x_scale>(first_row) + scale_offset(dims.block_m, i, 0));
     }
   }
 }

@@ -104,7 +104,7 @@ class EmulatedLayer {
   }
 
   flow::FaultRecord run_without_gemm1() {
-    constexpr GemmConfig kGemm2{Strategy::wide, Phases::gemm2, 128};
+    constexpr GemmConfig kGemm2{Strategy::cooperative, Phases::gemm2, 128};
     for (uint32_t r = 0; r < dims_.num_ranks; ++r) {
       launch(r, kPlainThreads, SharedPlan::num_bytes(dims_), dispatch_kernel);
       launch(r, kGemmThreads, GemmShared<kGemm2>::num_bytes(dims_), gemm_kernel<kGemm2>);
@@ -205,8 +205,8 @@ std::vector<Bf16> run_layer(const LayerCase& layer_case, const RunSpec& spec) {
   EmulatedLayer layer(layer_case, spec);
   const SyntheticBatch batch = batch_of(layer_case);
   layer.write_inputs(batch.split(spec.num_tokens));
-  if (spec.strategy == Strategy::wide) {
-    layer.run<Strategy::wide, 128>();
+  if (spec.strategy == Strategy::cooperative) {
+    layer.run<Strategy::cooperative, 128>();
   } else if (spec.block_m <= 32) {
     layer.run<Strategy::small_batch, 32>();
   } else {

@@ -36,7 +36,7 @@ enum class Kernels : uint8_t { chain, fused };
 
 /// How it is computed.
 struct RunSpec {
-  Strategy strategy = Strategy::wide;
+  Strategy strategy = Strategy::cooperative;
   std::vector<uint32_t> num_tokens = {};  ///< of each rank; their sum is the case's
   uint32_t block_m = 32;
   uint32_t num_blocks = 2;  ///< of each rank

@@ -60,11 +60,11 @@ TEST_P(Gemm, IsRightRowByRowAndTheSameHoweverItRuns) {
 
   const std::vector<uint32_t> one_rank{layer_case.num_all_tokens()};
   const std::vector<RunSpec> others = {
-      {Strategy::wide, one_rank, 128, 3, {.seed = 2, .races = emu::Races::find, .stores = emu::Stores::delayed}},
+      {Strategy::cooperative, one_rank, 128, 3, {.seed = 2, .races = emu::Races::find, .stores = emu::Stores::delayed}},
       {Strategy::small_batch, layer_case.num_tokens, 8, 2, {.seed = 3, .races = emu::Races::find}},
       {Strategy::small_batch, one_rank, 32, 1, {.seed = 4, .stores = emu::Stores::delayed}},
       {Strategy::small_batch, layer_case.num_tokens, 128, 2, {.seed = 5}},
-      {Strategy::wide, layer_case.num_tokens, 32, 2, {.seed = 6, .races = emu::Races::find}, Kernels::fused},
+      {Strategy::cooperative, layer_case.num_tokens, 32, 2, {.seed = 6, .races = emu::Races::find}, Kernels::fused},
       {Strategy::small_batch, one_rank, 16, 3, {.seed = 7, .stores = emu::Stores::delayed}, Kernels::fused},
   };
   for (const RunSpec& spec : others) {

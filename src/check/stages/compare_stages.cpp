@@ -129,9 +129,13 @@ std::string compare_pool(const StageCase& stage_case, const flow::Workspace& got
       if (tiled_row(got, dims, a) != plain_row(wanted, dims, b)) {
         differences.add(fmt::format("pool_x row {} is not what the CPU has", a));
       }
-      const uint32_t num_groups = dims.hidden_groups();
-      compare<Field::pool_x_scale>(differences, got, wanted, size_t{a} * num_groups, size_t{b} * num_groups,
-                                   num_groups);
+      for (uint32_t group = 0; group < dims.hidden_groups(); ++group) {
+        const uint32_t row_in_block = a % dims.block_m;
+        const size_t tile = size_t{a - row_in_block} * dims.hidden_groups();
+        compare<Field::pool_x_scale>(differences, got, wanted,
+                                     tile + sm90::scale_offset(dims.block_m, row_in_block, group),
+                                     size_t{b} * dims.hidden_groups() + group, 1);
+      }
     }
   }
   return differences.text();

@@ -41,8 +41,8 @@ constexpr Chain make_chain(Kernel gemm1, Kernel gemm2) {
            {gemm2, Stage::gemm2, sm90::kGemmThreads},
            {Kernel::combine, Stage::combine, kPlainThreads}}};
 }
-constexpr Chain kWideChain = make_chain(Kernel::gemm1_wide, Kernel::gemm2_wide);
-/// Blocks of many rows are multiplied as in kWideChain.
+constexpr Chain kCooperativeChain = make_chain(Kernel::gemm1_cooperative, Kernel::gemm2_cooperative);
+/// Blocks of many rows are multiplied as in kCooperativeChain.
 constexpr Chain kSmallBatchChain = make_chain(Kernel::gemm1_small_batch, Kernel::gemm2_small_batch);
 
 /// exchange, before combine, after reset.
@@ -172,7 +172,7 @@ Status Sm90Backend::check_residency(const Gpu& gpu, const Link& link) const {
 Status Sm90Backend::check_residency() const {
   for (const Gpu& gpu : gpus_) {
     const cuda::DeviceScope scope(ranks().device(gpu.first_rank).ordinal);
-    for (const Link& link : kWideChain) MM_RETURN_IF_ERROR(check_residency(gpu, link));
+    for (const Link& link : kCooperativeChain) MM_RETURN_IF_ERROR(check_residency(gpu, link));
     for (const Link& link : kSmallBatchChain) MM_RETURN_IF_ERROR(check_residency(gpu, link));
   }
   return {};
@@ -194,7 +194,7 @@ constexpr uint32_t kMaxSmallBatchMean = 16;
 const Chain& Sm90Backend::choose_chain() const {
   uint64_t num_rows = 0;
   for (const sm90::Arguments& arguments : arguments_) num_rows += uint64_t{arguments.num_tokens} * rules_.dims.top_k;
-  return num_rows <= uint64_t{kMaxSmallBatchMean} * rules_.dims.num_experts ? kSmallBatchChain : kWideChain;
+  return num_rows <= uint64_t{kMaxSmallBatchMean} * rules_.dims.num_experts ? kSmallBatchChain : kCooperativeChain;
 }
 
 Status Sm90Backend::launch_chain() const {
@@ -228,7 +228,7 @@ Status Sm90Backend::collect_stats(std::span<RankStats> stats) const {
     for (uint32_t i = 0; i < kNumLinks; ++i) {
       const auto seconds = gpu.times[i + 1].seconds_since(gpu.times[i]);
       MM_RETURN_IF_ERROR(seconds.status());
-      times.busy_seconds[static_cast<size_t>(kWideChain[i].stage)] += *seconds * blocks_per_rank_;
+      times.busy_seconds[static_cast<size_t>(kCooperativeChain[i].stage)] += *seconds * blocks_per_rank_;
     }
     const auto all = gpu.times.back().seconds_since(gpu.times.front());
     MM_RETURN_IF_ERROR(all.status());

@@ -59,7 +59,9 @@ MM_HOST_DEVICE constexpr MatrixPlace decode(WgmmaDescriptor descriptor) {
 /// The same operand `bytes` further on: the next K step inside a swizzled row, or the next stage of a ring.
 /// `bytes` is a multiple of 16, and the new start stays below 2^18.
 MM_HOST_DEVICE constexpr WgmmaDescriptor advance(WgmmaDescriptor descriptor, uint32_t bytes) {
-  return WgmmaDescriptor{static_cast<uint64_t>(descriptor) + (bytes >> 4U)};
+  // The start stands in the low word, which does not overflow.
+  const auto bits = static_cast<uint64_t>(descriptor);
+  return WgmmaDescriptor{(bits >> 32U << 32U) | (static_cast<uint32_t>(bits) + (bytes >> 4U))};
 }
 
 }  // namespace megamoe::ptx

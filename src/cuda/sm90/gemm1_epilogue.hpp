@@ -15,11 +15,10 @@ namespace megamoe::sm90 {
 /// A gemm1 tile's destination and what its values need.
 struct ActTile {
   uint8_t* tile;         // act of the pool block: [chunk][block_m, 128], swizzled
-  float* scales;         // [block_m, num_groups], from the block's first row on
+  float* scales;         // [block_m], of the tile's columns
   const float* weights;  // [block_m] router weights, or null: they are not multiplied in here
   const float* bias;     // [256] of the tile's packed rows, or null
   uint32_t block_m;
-  uint32_t num_groups;
   uint32_t num_cols;  ///< of the tile that the intermediate has; the others become zeros
 };
 
@@ -31,11 +30,10 @@ MM_DEVICE ActTile act_tile(const Arguments& arguments, const MathTile& tile) {
   const PackedMatrix& matrix = arguments.gemm1;
   const uint64_t first_bias = uint64_t{tile.expert} * matrix.layout.num_rows() + tile.n_block * kTileHalves * kTileRows;
   return {own.row<flow::Field::act>(first_row),
-          own.row<flow::Field::act_scale>(first_row),
+          own.row<flow::Field::act_scale>(first_row) + scale_offset(dims.block_m, 0, tile.n_block),
           weighs ? own.get<flow::Field::pool_weight>() + first_row : nullptr,
           matrix.bias == nullptr ? nullptr : matrix.bias + first_bias,
           dims.block_m,
-          dims.intermediate_groups(),
           flow::min_of(kGemm1BlockN, dims.intermediate - tile.n_block * kGemm1BlockN)};
 }
 
@@ -79,7 +77,8 @@ MM_DEVICE void publish_act(const GemmWorker<kConfig>& gemm, const MathTile& tile
   uint32_t* tally = gemm.shared.tally + tile.tile_idx % kTileSlots;
   ptx::fence_acq_rel<ptx::Scope::cta>();
   const uint32_t num_stored = ptx::shared_atom_add(tally, 1U) + 1U;
-  if (num_stored % kNumMathWarps != 0U) return;
+  if (num_stored != tile.num_warps()) return;
+  simt::store(tally, 0U);  // for the tile that is announced in this slot next
   ptx::fence_acq_rel<ptx::Scope::cta>();
   uint64_t* done_mask = gemm.arguments().own().template get<flow::Field::done_mask>() + tile.block;
   ptx::red_or<ptx::Order::release, ptx::Scope::gpu>(done_mask, uint64_t{1} << tile.n_block);  // publish(done_mask)
@@ -110,7 +109,7 @@ template <GemmConfig kConfig>
 MM_DEVICE void activate_wide_row(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
                                  const ActTile& act, uint32_t bit, WideTotals& totals) {
   const Arguments& arguments = gemm.arguments();
-  const uint32_t row = me.group * kGroupRows + me.warp * 16U + me.quad() + 8U * bit;
+  const uint32_t row = tile.first_row(me) + me.quad() + 8U * bit;
   const bool is_valid = row < tile.num_rows;
   const float weight = act.weights == nullptr || !is_valid ? 1.0F : simt::load(act.weights + row);
   bool is_plain = act.bias == nullptr && act.num_cols == kGemm1BlockN;
@@ -153,17 +152,15 @@ MM_DEVICE void activate_wide_row(const GemmWorker<kConfig>& gemm, const MathThre
         pair_of(quantise_pair(values[0], values[1], inverse_scale), quantise_pair(values[8], values[9], inverse_scale));
   }
   store_act_row(act, me, row, tile.n_block, is_valid, words);
-  if (is_valid && me.quad_lane() == 0) simt::store(act.scales + row * act.num_groups + tile.n_block, scale);
+  if (is_valid && me.quad_lane() == 0) simt::store(act.scales + row, scale);
 }
 
 template <GemmConfig kConfig>
 MM_DEVICE void gemm1_epilogue_wide(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
                                    WideTotals& totals) {
-  if (me.group * kGroupRows < tile.num_rows) {
-    const ActTile act = act_tile(gemm.arguments(), tile);
-    MM_UNROLL
-    for (uint32_t bit = 0; bit < 2U; ++bit) activate_wide_row(gemm, me, tile, act, bit, totals);
-  }
+  const ActTile act = act_tile(gemm.arguments(), tile);
+  MM_UNROLL
+  for (uint32_t bit = 0; bit < 2U; ++bit) activate_wide_row(gemm, me, tile, act, bit, totals);
   publish_act(gemm, tile);
 }
 
@@ -270,7 +267,7 @@ MM_DEVICE void gemm1_epilogue_small(const GemmWorker<kConfig>& gemm, const MathT
         codes[m] |= uint32_t{flow::quantise(totals[m][4U * j + t], inverse_scale)} << (8U * t);
       }
       const bool stores = me.group == 0 && me.warp == 0 && me.quad() == 0 && row < tile.num_rows;
-      if (stores) simt::store(act.scales + row * act.num_groups + tile.n_block, scale);
+      if (stores) simt::store(act.scales + row, scale);
     }
     const uint32_t word = gather_codes(me.lane, codes);
     const uint32_t row = j * 8U + me.quad_lane() * 2U + me.quad() % 2U;

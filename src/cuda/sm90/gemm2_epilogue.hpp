@@ -100,12 +100,11 @@ struct RowWords {
 template <GemmConfig kConfig>
 MM_DEVICE void gemm2_epilogue_wide(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
                                    const WideTotals& totals) {
-  if (me.group * kGroupRows >= tile.num_rows) return;
   const HomeTile out = home_tile(gemm.arguments(), tile);
   const bool is_plain = out.bias == nullptr && out.first_col + kGemm2BlockN <= out.hidden;
   MM_UNROLL
   for (uint32_t bit = 0; bit < 2U; ++bit) {
-    const uint32_t row = me.group * kGroupRows + me.warp * 16U + me.quad() + 8U * bit;
+    const uint32_t row = tile.first_row(me) + me.quad() + 8U * bit;
     const bool is_valid = row < tile.num_rows;
     uint16_t* home = is_valid ? out.home_of(row) : nullptr;
     RowWords row_words;

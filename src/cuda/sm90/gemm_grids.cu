@@ -25,7 +25,7 @@ const void* function_of(Phases phases) {
 
 template <uint32_t kNumRanks>
 const void* gemm_grid_function(Strategy strategy, Phases phases) {
-  return strategy == Strategy::wide ? function_of<Strategy::wide, kNumRanks>(phases)
+  return strategy == Strategy::cooperative ? function_of<Strategy::cooperative, kNumRanks>(phases)
                                     : function_of<Strategy::small_batch, kNumRanks>(phases);
 }
 

@@ -24,12 +24,13 @@ MM_DEVICE void copy_arguments(const Arguments& from, Arguments* to) {
   }
 }
 
-/// One thread makes the ring; all may use it, and the arguments' copy, afterwards.
+/// One thread makes the rings; all may use them, and the arguments' copy, afterwards.
 template <GemmConfig kConfig>
 MM_DEVICE void init_gemm(const GemmWorker<kConfig>& gemm, const Arguments& arguments) {
   copy_arguments(arguments, gemm.shared.arguments);
   if (simt::thread_idx() == 0) {
     gemm.ring().init(kNumMathWarps);
+    gemm.note_ring().init(kNumMathWarps);
     for (uint32_t i = 0; i < kTileSlots; ++i) simt::store(gemm.shared.tally + i, 0U);
   }
   simt::sync_threads();

@@ -10,10 +10,11 @@
 
 namespace megamoe::sm90 {
 
-/// How a tile is laid on the tensor core. All strategies give the same bits.
+/// How tiles are laid on the tensor core. All strategies give the same bits.
 enum class Strategy : uint32_t {
-  wide,         ///< rows of the pool are M, 64 to a math group; weights are N
-  small_batch,  ///< weights are M, rows of the pool are N = 8, 16, 32 or 64; blocks of more rows as in `wide`
+  cooperative,  ///< rows of the pool are M, weights N; both math groups share the weights of a block of over 64 rows
+  pingpong,     ///< the same with blocks of at most 64 rows: the groups take tiles in turn
+  small_batch,  ///< weights are M, rows of the pool N = 8, 16, 32 or 64; blocks of more rows as in `cooperative`
 };
 
 /// Which tiles of the walk a kernel takes.
@@ -21,7 +22,6 @@ enum class Phases : uint32_t { gemm1, gemm2, both };
 
 // A tile is one pool block by 256 weight rows: 128 columns of the intermediate (one quantisation group, one bit of
 // done_mask) or 256 columns of hidden.
-inline constexpr uint32_t kTileHalves = 2;  ///< n tiles of a tile
 inline constexpr uint32_t kGemm1BlockN = kTileHalves * kTileIntermediate;
 inline constexpr uint32_t kGemm2BlockN = kTileHalves * kTileRows;
 static_assert(kGemm1BlockN == flow::kScaleGroup);
@@ -42,19 +42,19 @@ inline constexpr uint32_t kMathBarrier = 1;
 inline constexpr uint32_t kGroupRows = 64;     ///< rows of one wgmma: of the pool (wide) or of weights (small_batch)
 inline constexpr uint32_t kMaxSmallRows = 64;  ///< of a block that small_batch takes with weights as M
 inline constexpr uint32_t kMaxSharedBytes = 227U * 1024U;
+inline constexpr uint32_t kMaxSlots = 6;
 /// What is kept for all but the ring's slots.
 inline constexpr uint32_t kPlanBytes = 24U * 1024U;
-/// Tiles of which something is kept at once: more than the ring has slots, so that the producer, or the faster math
-/// group, is never so many tiles ahead of the slower one.
+/// Tiles of which something is kept at once: those that a math group has not left yet, and those announced behind.
 inline constexpr uint32_t kTileSlots = 8;
 
 struct GemmConfig {
-  Strategy strategy = Strategy::wide;
+  Strategy strategy = Strategy::cooperative;
   Phases phases = Phases::both;
   uint32_t max_block_m = 128;  ///< Dims::block_m is at most this; 8 .. 128
 
   MM_HOST_DEVICE constexpr bool has_wide_tiles() const {
-    return strategy == Strategy::wide || max_block_m > kMaxSmallRows;
+    return strategy != Strategy::small_batch || max_block_m > kMaxSmallRows;
   }
   /// Rows of activations in a slot. wgmma reads 64 at a time, whatever the block has.
   MM_HOST_DEVICE constexpr uint32_t slot_rows() const {
@@ -64,11 +64,14 @@ struct GemmConfig {
     return chunk_bytes(slot_rows()) + kTileHalves * chunk_bytes(kTileRows);
   }
   MM_HOST_DEVICE constexpr uint32_t num_slots() const {
-    return flow::min_of((kMaxSharedBytes - kPlanBytes) / slot_bytes(), kTileSlots - 2U);
+    return flow::min_of((kMaxSharedBytes - kPlanBytes) / slot_bytes(), kMaxSlots);
   }
 
   friend bool operator==(const GemmConfig&, const GemmConfig&) = default;
 };
+
+/// The math groups that work on a tile.
+enum class Owner : uint32_t { first_group, second_group, both };
 
 /// What the producer tells about a tile.
 struct TileNote {
@@ -77,6 +80,9 @@ struct TileNote {
   uint32_t n_block;
   uint32_t block;
   uint32_t num_rows;
+  uint32_t owner;       ///< Owner
+  uint32_t first_slot;  ///< cursor of the tile's first chunk in the ring
+  uint32_t first_round;
 };
 
 /// The multiplying kernels' shared memory: the ring's slots, and behind them what kPlanBytes are for.
@@ -85,12 +91,15 @@ struct GemmShared {
   static constexpr uint32_t kNumSlots = kConfig.num_slots();
   static constexpr uint32_t kSlotsBytes = kNumSlots * kConfig.slot_bytes();
   using RingState = sync::RingState<kNumSlots>;
+  using NoteRingState = sync::RingState<kTileSlots>;
 
   uint8_t* slots = nullptr;         // [kNumSlots][activations, n tile, n tile], aligned to 1024 bytes
+  float* row_scales = nullptr;      // [kNumSlots][slot_rows], of the slots' activations
   ScalePair* scales = nullptr;      // [kNumSlots][kTileHalves], of the slots' n tiles
   Arguments* arguments = nullptr;   // [1], the block's copy
-  RingState* ring = nullptr;        // [1]
-  TileNote* notes = nullptr;        // [kNumSlots]
+  RingState* ring = nullptr;        // [1], of chunks
+  NoteRingState* note_ring = nullptr;  // [1]
+  TileNote* notes = nullptr;        // [kTileSlots]
   float* amax = nullptr;            // [2][kMaxSmallRows][kNumMathWarps], of alternate tiles
   uint32_t* tally = nullptr;        // [kTileSlots]: math warps that have stored their part of a gemm1 tile
   uint32_t* at_tile = nullptr;      // [kNumMathWarps]: number of the tile that a warp multiplies
@@ -99,8 +108,9 @@ struct GemmShared {
   uint8_t* end = nullptr;
 
   MM_HOST_DEVICE static constexpr uint32_t fixed_bytes() {
-    return static_cast<uint32_t>(flow::align_up(sizeof(Arguments), 16) + flow::align_up(sizeof(RingState), 16)) +
-           kNumSlots * kTileHalves * static_cast<uint32_t>(sizeof(ScalePair)) +
+    return static_cast<uint32_t>(flow::align_up(sizeof(Arguments), 16) + flow::align_up(sizeof(RingState), 16) +
+                                 flow::align_up(sizeof(NoteRingState), 16)) +
+           kNumSlots * (kConfig.slot_rows() * 4U + kTileHalves * static_cast<uint32_t>(sizeof(ScalePair))) +
            kTileSlots * static_cast<uint32_t>(sizeof(TileNote)) + 2U * kMaxSmallRows * kNumMathWarps * 4U +
            (kTileSlots + kNumMathWarps) * 4U;
   }
@@ -113,7 +123,6 @@ struct GemmShared {
   }
 
   MM_DEVICE static GemmShared carve(uint8_t* shared, const flow::Dims& dims) {
-    static_assert(kNumSlots + 1U < kTileSlots && kTileSlots * sizeof(TileNote) % 16U == 0U);
     GemmShared plan;
     plan.slots = shared;
     uint8_t* next = shared + kSlotsBytes;
@@ -122,9 +131,11 @@ struct GemmShared {
       next += flow::align_up(num_bytes, 16);
       return taken;
     };
+    plan.row_scales = reinterpret_cast<float*>(take(kNumSlots * kConfig.slot_rows() * sizeof(float)));
     plan.scales = reinterpret_cast<ScalePair*>(take(kNumSlots * kTileHalves * sizeof(ScalePair)));
     plan.arguments = reinterpret_cast<Arguments*>(take(sizeof(Arguments)));
     plan.ring = reinterpret_cast<RingState*>(take(sizeof(RingState)));
+    plan.note_ring = reinterpret_cast<NoteRingState*>(take(sizeof(NoteRingState)));
     plan.notes = reinterpret_cast<TileNote*>(take(kTileSlots * sizeof(TileNote)));
     plan.amax = reinterpret_cast<float*>(take(2U * kMaxSmallRows * kNumMathWarps * sizeof(float)));
     plan.tally = reinterpret_cast<uint32_t*>(take(kTileSlots * sizeof(uint32_t)));
@@ -140,6 +151,7 @@ struct GemmShared {
     return activations(slot) + chunk_bytes(kConfig.slot_rows()) + half * chunk_bytes(kTileRows);
   }
   MM_DEVICE ScalePair* weight_scales(uint32_t slot, uint32_t half) const { return scales + slot * kTileHalves + half; }
+  MM_DEVICE float* scales_of_rows(uint32_t slot) const { return row_scales + slot * kConfig.slot_rows(); }
 };
 
 /// Whether a phase is gemm1: known at compile time where the kernel has one phase only.
@@ -156,12 +168,18 @@ struct GemmWorker {
   static constexpr GemmConfig config = kConfig;
   using Ring = sync::Ring<GemmShared<kConfig>::kNumSlots>;
   using Cursor = typename Ring::Cursor;
+  using NoteRing = sync::Ring<kTileSlots>;
 
   const Worker& worker;
   GemmShared<kConfig> shared;
 
   MM_DEVICE const Arguments& arguments() const { return worker.arguments; }
   MM_DEVICE Ring ring() const { return Ring(shared.ring); }
+  MM_DEVICE NoteRing note_ring() const { return NoteRing(shared.note_ring); }
+  /// Where the note of the block's `tile_idx`-th tile stands.
+  MM_DEVICE static NoteRing::Cursor note_cursor(uint32_t tile_idx) {
+    return {tile_idx % kTileSlots, tile_idx / kTileSlots};
+  }
   /// For waits in a tile of `phase`.
   MM_DEVICE sync::Waiter waiter(flow::Phase phase) const {
     return worker.waiter(static_cast<uint32_t>(is_gemm1<kConfig>(phase) ? Stage::gemm1 : Stage::gemm2));
@@ -171,7 +189,7 @@ struct GemmWorker {
 /// The operands of a phase.
 struct GemmOperands {
   const uint8_t* rows;      // [num_pool_blocks][chunk][block_m, 128] swizzled
-  const float* row_scales;  // [num_pool_rows, num_chunks]
+  const float* row_scales;  // [num_pool_blocks][chunk][block_m]
   PackedMatrix matrix;
 };
 

@@ -11,7 +11,7 @@
 namespace megamoe::sm90 {
 
 /// meet: all ranks wait for each other, nothing else; what follows begins everywhere at the same time.
-enum class Kernel : uint32_t { dispatch, gemm1_wide, gemm1_small_batch, gemm2_wide, gemm2_small_batch, combine, meet };
+enum class Kernel : uint32_t { dispatch, gemm1_cooperative, gemm1_small_batch, gemm2_cooperative, gemm2_small_batch, combine, meet };
 
 /// Ranks that one grid can hold: their arguments travel by value, as kernel parameters.
 inline constexpr uint32_t kMaxVirtualRanks = 8;

@@ -18,9 +18,9 @@ const void* grid_function(Kernel kernel) {
   switch (kernel) {
     case Kernel::dispatch: return dispatch_grid_function<kNumRanks>();
     case Kernel::combine: return combine_grid_function<kNumRanks>();
-    case Kernel::gemm1_wide: return gemm_grid_function<kNumRanks>(Strategy::wide, Phases::gemm1);
+    case Kernel::gemm1_cooperative: return gemm_grid_function<kNumRanks>(Strategy::cooperative, Phases::gemm1);
     case Kernel::gemm1_small_batch: return gemm_grid_function<kNumRanks>(Strategy::small_batch, Phases::gemm1);
-    case Kernel::gemm2_wide: return gemm_grid_function<kNumRanks>(Strategy::wide, Phases::gemm2);
+    case Kernel::gemm2_cooperative: return gemm_grid_function<kNumRanks>(Strategy::cooperative, Phases::gemm2);
     case Kernel::gemm2_small_batch: return gemm_grid_function<kNumRanks>(Strategy::small_batch, Phases::gemm2);
     case Kernel::meet: return meet_grid_function<kNumRanks>();
   }
@@ -29,11 +29,11 @@ const void* grid_function(Kernel kernel) {
 
 uint32_t shared_bytes_of(Kernel kernel, const flow::Dims& dims) {
   // Both phases are alike.
-  constexpr GemmConfig kWide = chain_config(Strategy::wide, Phases::gemm1);
+  constexpr GemmConfig kCooperative = chain_config(Strategy::cooperative, Phases::gemm1);
   constexpr GemmConfig kSmallBatch = chain_config(Strategy::small_batch, Phases::gemm1);
   switch (kernel) {
-    case Kernel::gemm1_wide:
-    case Kernel::gemm2_wide: return GemmShared<kWide>::num_bytes(dims);
+    case Kernel::gemm1_cooperative:
+    case Kernel::gemm2_cooperative: return GemmShared<kCooperative>::num_bytes(dims);
     case Kernel::gemm1_small_batch:
     case Kernel::gemm2_small_batch: return GemmShared<kSmallBatch>::num_bytes(dims);
     case Kernel::dispatch:
@@ -87,9 +87,9 @@ std::string_view to_string(Kernel kernel) {
   switch (kernel) {
     case Kernel::dispatch: return "dispatch";
     case Kernel::combine: return "combine";
-    case Kernel::gemm1_wide: return "gemm1, wide";
+    case Kernel::gemm1_cooperative: return "gemm1, wide";
     case Kernel::gemm1_small_batch: return "gemm1, small batch";
-    case Kernel::gemm2_wide: return "gemm2, wide";
+    case Kernel::gemm2_cooperative: return "gemm2, wide";
     case Kernel::gemm2_small_batch: return "gemm2, small batch";
     case Kernel::meet: return "meet";
   }

@@ -30,7 +30,17 @@ struct MathTile {
   uint32_t n_block = 0;
   uint32_t block = 0;
   uint32_t num_rows = 0;
+  Owner owner = Owner::both;
   uint32_t tile_idx = 0;  ///< among the tiles of this block
+
+  /// Math warps that work on it.
+  MM_DEVICE uint32_t num_warps() const { return owner == Owner::both ? kNumMathWarps : kGroupWarps; }
+  /// Math warps that each of those stands for when it releases a chunk.
+  MM_DEVICE uint32_t warps_per_release() const { return kNumMathWarps / num_warps(); }
+  /// Where rows of the pool are M: the first row of the block that a thread of the group has, row 0 of its quad 0.
+  MM_DEVICE uint32_t first_row(const MathThread& me) const {
+    return (owner == Owner::both ? me.group * kGroupRows : 0U) + me.warp * 16U;
+  }
 };
 
 /// Transposes four words of four neighbouring lanes: word j of lane i goes to word i of lane j.

@@ -11,55 +11,31 @@
 
 namespace megamoe::sm90 {
 
-/// Scales of some rows of the pool, chunk after chunk. The kSpan lanes that want the same rows, kStride apart, load one
-/// chunk each and hand it to each other; the next kSpan chunks are under way meanwhile.
-template <uint32_t kNumRows, uint32_t kSpan, uint32_t kStride>
-class RowScales {
- public:
-  /// `scales` [num_pool_rows, num_chunks], from the block's first row on; `row_of(i)`: the i-th row that this lane
-  /// wants.
-  template <class RowOf>
-  MM_DEVICE RowScales(const float* scales, uint32_t num_chunks, uint32_t lane, RowOf row_of)
-      : scales_(scales), num_chunks_(num_chunks), lane_(lane) {
-    load(row_of, 0, now_);
-    load(row_of, kSpan, next_);
-  }
-  /// To be called for every chunk in turn.
-  template <class RowOf>
-  MM_DEVICE void look_at(uint32_t chunk, RowOf row_of) {
-    if (chunk == 0U || chunk % kSpan != 0U) return;
-    MM_UNROLL
-    for (uint32_t i = 0; i < kNumRows; ++i) now_[i] = next_[i];
-    load(row_of, chunk + kSpan, next_);
-  }
-  /// The scale of the i-th row in the chunk looked at. By all lanes.
-  MM_DEVICE float scale(uint32_t i, uint32_t chunk) const {
-    return simt::shfl(simt::kAllLanes, now_[i], lane_ - place() * kStride + chunk % kSpan * kStride);
-  }
-
- private:
-  MM_DEVICE uint32_t place() const { return lane_ / kStride % kSpan; }
-
-  template <class RowOf>
-  MM_DEVICE void load(RowOf row_of, uint32_t first_chunk, float (&scales)[kNumRows]) const {
-    const uint32_t chunk = flow::min_of(first_chunk + place(), num_chunks_ - 1U);
-    MM_UNROLL
-    for (uint32_t i = 0; i < kNumRows; ++i) scales[i] = simt::load(scales_ + row_of(i) * num_chunks_ + chunk);
-  }
-
-  const float* scales_;
-  uint32_t num_chunks_;
-  uint32_t lane_;
-  float now_[kNumRows];
-  float next_[kNumRows];
-};
-
-/// An operand of 128-byte rows, swizzled; `start`: a multiple of 1024 bytes.
+/// An operand of 128-byte rows, swizzled; `start`: a multiple of 1024 bytes, the same in all lanes. A shuffle's result
+/// is known to be that: descriptors derived from it stay in uniform registers, where the instruction wants them.
 MM_DEVICE ptx::WgmmaDescriptor operand_at(const uint8_t* start) {
-  return ptx::encode({.start = simt::shared_address(start),
+  const uint32_t address = simt::shfl(simt::kAllLanes, simt::shared_address(start), 0);
+  return ptx::encode({.start = address,
                       .leading_bytes = 16,
                       .stride_bytes = ptx::swizzle_pattern_bytes(ptx::Swizzle::b128),
                       .swizzle = ptx::Swizzle::b128});
+}
+
+/// The ring's item that holds the tile's first chunk.
+template <GemmConfig kConfig>
+MM_DEVICE typename GemmWorker<kConfig>::Cursor first_chunk(const GemmWorker<kConfig>& gemm, const MathTile& tile) {
+  const TileNote* note = gemm.shared.notes + tile.tile_idx % kTileSlots;
+  return {simt::load(&note->first_slot), simt::load(&note->first_round)};
+}
+
+/// Until the tile's `chunk`-th chunk is there. The slots of the first ones held chunks of other tiles before, perhaps
+/// of the other group's. False: stopped.
+template <GemmConfig kConfig>
+MM_DEVICE sync::GoOn wait_for_chunk(const GemmWorker<kConfig>& gemm, const sync::Waiter& waiter, uint32_t chunk,
+                                    const typename GemmWorker<kConfig>::Cursor& at) {
+  const auto ring = gemm.ring();
+  const bool is_early = chunk < GemmShared<kConfig>::kNumSlots;
+  return (is_early ? ring.wait_filled_after_others(waiter, at) : ring.wait_filled(waiter, at)) != sync::kRingStop;
 }
 
 /// The four instructions of one chunk, in flight on return.
@@ -73,84 +49,140 @@ MM_DEVICE void begin_chunk(float (&sums)[kN / 2], ptx::WgmmaDescriptor a, ptx::W
   }
 }
 
-/// Totals of a lane in `wide`: by n tile, then as the accumulators of m64n128.
+/// Where rows of the pool are M: totals of a lane, by n tile, then as the accumulators of m64n128.
 using WideTotals = float[kTileHalves][kTileRows / 2];
 
-/// Rows are M. Group g takes rows 64 g .. 64 g + 63 of the block, one n tile after the other through one accumulator:
-/// while one group promotes, the other's instructions run. REQUIRES the tile's first chunk is there. False: stopped.
+/// Columns of one instruction there. Two accumulators fit: one is promoted while the other's instructions run.
+inline constexpr uint32_t kWideN = 64;
+inline constexpr uint32_t kQuarterValues = kWideN / 2;
+inline constexpr uint32_t kQuartersPerHalf = kTileRows / kWideN;
+inline constexpr uint32_t kNumQuarters = kTileHalves * kQuartersPerHalf;
+inline constexpr uint32_t kChunkSteps = kChunkCols / ptx::kWgmmaOperandBytes;
+
+/// A lane's part of 64 rows of one chunk, as the instruction wants A in registers: shared memory could not feed both
+/// operands of so narrow instructions.
+using RowFragments = uint32_t[kChunkSteps][4];
+
+/// `rows`: the group's 64 rows of a chunk, swizzled. `num_rows` of them are there; the others' registers stay.
+MM_DEVICE void load_fragments(const uint8_t* rows, uint32_t num_rows, const MathThread& me, RowFragments& fragments) {
+  const uint32_t row = me.warp * 16U + me.quad();
+  const bool is_there[2] = {row < num_rows, row + 8U < num_rows};
+  const uint8_t* first = rows + row * kChunkCols + me.quad_lane() * 4U;
+  MM_UNROLL
+  for (uint32_t step = 0; step < kChunkSteps; ++step) {
+    MM_UNROLL
+    for (uint32_t r = 0; r < 4U; ++r) {
+      const uint32_t piece = step * 2U + r / 2U;
+      const uint32_t place = (piece ^ (row % kChunkPieces)) * kPieceBytes;
+      const uint8_t* from = first + place + r % 2U * 8U * kChunkCols;
+      if (is_there[r % 2U]) fragments[step][r] = simt::load(reinterpret_cast<const uint32_t*>(from));
+    }
+  }
+}
+
+/// The instructions of one chunk for a quarter of the tile's columns: one group, in flight on return.
+MM_DEVICE void begin_quarter(float (&sums)[kQuarterValues], const RowFragments& rows, ptx::WgmmaDescriptor weights) {
+  constexpr ptx::WgmmaSpec kSpec{.format = ptx::MmaFormat::e4m3, .n = kWideN};
+  ptx::wgmma_pin(sums);
+  ptx::wgmma_fence();
+  MM_UNROLL
+  for (uint32_t step = 0; step < kChunkSteps; ++step) {
+    ptx::wgmma_mma_async<kSpec>(sums, rows[step], ptx::advance(weights, step * ptx::kWgmmaOperandBytes),
+                                step == 0U ? ptx::ScaleD::overwrite : ptx::ScaleD::accumulate);
+  }
+  ptx::wgmma_commit_group();
+}
+
+/// Adds the scaled sums of a quarter to its totals. `x`: scales of the lane's two rows; `w`: of the quarter's columns.
+MM_DEVICE void promote_quarter(float (&sums)[kQuarterValues], const float (&x)[2], const ScalePair& w, float* totals) {
+  ptx::wgmma_pin(sums);
+  const float factors[2][2] = {{mul_rn(x[0], w.even), mul_rn(x[0], w.odd)},
+                               {mul_rn(x[1], w.even), mul_rn(x[1], w.odd)}};
+  MM_UNROLL
+  for (uint32_t i = 0; i < kQuarterValues; ++i) {
+    totals[i] = fma_rn(sums[i], factors[(i >> 1U) & 1U][(i >> 2U) & 1U], totals[i]);
+  }
+}
+
+/// What a chunk's products are scaled with: of a lane's rows, and of the columns.
+struct ChunkScales {
+  float x[2];
+  ScalePair w[kTileHalves];
+};
+
+template <GemmConfig kConfig>
+MM_DEVICE ChunkScales load_scales(const GemmShared<kConfig>& shared, uint32_t slot, uint32_t row, uint32_t num_rows) {
+  const float* x = shared.scales_of_rows(slot);
+  const uint32_t last = num_rows - 1U;
+  return {{simt::load(x + flow::min_of(row, last)), simt::load(x + flow::min_of(row + 8U, last))},
+          {simt::load(shared.weight_scales(slot, 0)), simt::load(shared.weight_scales(slot, 1))}};
+}
+
+/// Rows are M: a group's 64 rows of the block by a quarter of the columns after the other, through two accumulators:
+/// while one is promoted, the other's instructions run, across the end of a chunk as well. False: stopped.
 template <GemmConfig kConfig>
 MM_DEVICE sync::GoOn multiply_wide(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
-                                   typename GemmWorker<kConfig>::Cursor& at, WideTotals& totals) {
+                                   WideTotals& totals) {
   const auto ring = gemm.ring();
   const sync::Waiter waiter = gemm.waiter(tile.phase);
-  const GemmOperands operands = operands_of<kConfig>(gemm.arguments(), tile.phase);
-  const uint32_t num_chunks = operands.matrix.layout.num_chunks;
-  const bool has_rows = me.group * kGroupRows < tile.num_rows;
-  const auto row_of = [&](uint32_t i) {
-    return flow::min_of(me.group * kGroupRows + me.warp * 16U + me.quad() + 8U * i, tile.num_rows - 1U);
-  };
-  const uint64_t first_row = uint64_t{tile.block} * gemm.arguments().dims.block_m;
-  RowScales<2, 4, 1> row_scales(operands.row_scales + first_row * num_chunks, num_chunks, me.lane, row_of);
+  const uint32_t num_chunks = operands_of<kConfig>(gemm.arguments(), tile.phase).matrix.layout.num_chunks;
+  const uint32_t row = tile.first_row(me) + me.quad();
+  const uint32_t first_row = tile.first_row(me) - me.warp * 16U;  // of the group
+  const uint32_t num_rows = tile.num_rows - first_row;
   MM_UNROLL
   for (uint32_t i = 0; i < kTileHalves * kTileRows / 2U; ++i) totals[i / (kTileRows / 2U)][i % (kTileRows / 2U)] = 0.0F;
 
-  float sums[kTileRows / 2];
-  for (uint32_t chunk = 0; chunk < num_chunks; ++chunk) {
-    if (chunk != 0U && ring.wait_filled(waiter, at) == sync::kRingStop) return false;
-    if (!has_rows) {
-      ring.release(at);
-      at.advance();
-      continue;
-    }
-    const uint8_t* rows = gemm.shared.activations(at.slot) + me.group * chunk_bytes(kGroupRows);
-    row_scales.look_at(chunk, row_of);
-    const float x[2] = {row_scales.scale(0, chunk), row_scales.scale(1, chunk)};
+  auto at = first_chunk(gemm, tile);
+  if (!wait_for_chunk(gemm, waiter, 0, at)) return false;
+  float sums[2][kQuarterValues];
+  RowFragments rows = {};
+  load_fragments(gemm.shared.activations(at.slot) + chunk_bytes(first_row), num_rows, me, rows);
+  begin_quarter(sums[0], rows, operand_at(gemm.shared.weights(at.slot, 0)));
+  for (uint32_t chunk = 0;; ++chunk) {
+    const ptx::WgmmaDescriptor weights = operand_at(gemm.shared.weights(at.slot, 0));
+    const ChunkScales scales = load_scales(gemm.shared, at.slot, row, tile.num_rows);
     MM_UNROLL
-    for (uint32_t half = 0; half < kTileHalves; ++half) {
-      const ScalePair w = simt::load(gemm.shared.weight_scales(at.slot, half));
-      ptx::wgmma_pin(sums);
-      ptx::wgmma_fence();
-      begin_chunk<kTileRows>(sums, operand_at(rows), operand_at(gemm.shared.weights(at.slot, half)));
-      ptx::wgmma_commit_group();
-      ptx::wgmma_wait_group<0>();
-      ptx::wgmma_pin(sums);
-      if (half + 1U == kTileHalves) ring.release(at);
-      const float factors[2][2] = {{mul_rn(x[0], w.even), mul_rn(x[0], w.odd)},
-                                   {mul_rn(x[1], w.even), mul_rn(x[1], w.odd)}};
-      MM_UNROLL
-      for (uint32_t i = 0; i < kTileRows / 2U; ++i) {
-        totals[half][i] = fma_rn(sums[i], factors[(i >> 1U) & 1U][(i >> 2U) & 1U], totals[half][i]);
-      }
+    for (uint32_t quarter = 0; quarter < kNumQuarters - 1U; ++quarter) {
+      begin_quarter(sums[(quarter + 1U) % 2U], rows, ptx::advance(weights, (quarter + 1U) * chunk_bytes(kWideN)));
+      ptx::wgmma_wait_group<1>();
+      promote_quarter(sums[quarter % 2U], scales.x, scales.w[quarter / kQuartersPerHalf],
+                      totals[quarter / kQuartersPerHalf] + quarter % kQuartersPerHalf * kQuarterValues);
     }
+    const auto last = at;
     at.advance();
+    const bool has_next = chunk + 1U < num_chunks;
+    const sync::GoOn go_on = !has_next || wait_for_chunk(gemm, waiter, chunk + 1U, at);
+    ptx::wgmma_wait_group<0>();
+    if (has_next && go_on) {
+      load_fragments(gemm.shared.activations(at.slot) + chunk_bytes(first_row), num_rows, me, rows);
+      begin_quarter(sums[0], rows, operand_at(gemm.shared.weights(at.slot, 0)));
+    }
+    ring.release(last, tile.warps_per_release());
+    promote_quarter(sums[(kNumQuarters - 1U) % 2U], scales.x, scales.w[kTileHalves - 1U],
+                    totals[kTileHalves - 1U] + (kQuartersPerHalf - 1U) * kQuarterValues);
+    if (!has_next || !go_on) return go_on;
   }
-  return true;
 }
 
-/// Totals of a lane in `small_batch` with N = kN: by m64 of the group's n tile, then as the accumulators of m64nN.
+/// Where weights are M, N = kN: totals of a lane, by m64 of the group's n tile, then as the accumulators of m64nN.
 template <uint32_t kN>
 using SmallTotals = float[2][kN / 2];
 
-/// Weights are M. Group g takes the tile's g-th n tile, as two instructions of 64 rows side by side. REQUIRES as above,
-/// and num_rows is at most kN. False: stopped.
+/// Weights are M. Group g takes the tile's g-th n tile, as two instructions of 64 rows side by side. REQUIRES num_rows
+/// is at most kN. False: stopped.
 template <uint32_t kN, GemmConfig kConfig>
 MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
-                                    typename GemmWorker<kConfig>::Cursor& at, SmallTotals<kN>& totals) {
+                                    SmallTotals<kN>& totals) {
   const auto ring = gemm.ring();
   const sync::Waiter waiter = gemm.waiter(tile.phase);
-  const GemmOperands operands = operands_of<kConfig>(gemm.arguments(), tile.phase);
-  const uint32_t num_chunks = operands.matrix.layout.num_chunks;
-  const auto row_of = [&](uint32_t i) {
-    return flow::min_of(i / 2U * 8U + me.quad_lane() * 2U + i % 2U, tile.num_rows - 1U);
-  };
-  const uint64_t first_row = uint64_t{tile.block} * gemm.arguments().dims.block_m;
-  RowScales<kN / 4, 8, 4> row_scales(operands.row_scales + first_row * num_chunks, num_chunks, me.lane, row_of);
+  const uint32_t num_chunks = operands_of<kConfig>(gemm.arguments(), tile.phase).matrix.layout.num_chunks;
   MM_UNROLL
   for (uint32_t i = 0; i < kN; ++i) totals[i / (kN / 2U)][i % (kN / 2U)] = 0.0F;
 
   float sums[2][kN / 2];
-  for (uint32_t chunk = 0; chunk < num_chunks; ++chunk) {
-    if (chunk != 0U && ring.wait_filled(waiter, at) == sync::kRingStop) return false;
+  auto at = first_chunk(gemm, tile);
+  for (uint32_t chunk = 0; chunk < num_chunks; ++chunk, at.advance()) {
+    if (!wait_for_chunk(gemm, waiter, chunk, at)) return false;
     const ptx::WgmmaDescriptor rows = operand_at(gemm.shared.activations(at.slot));
     const ptx::WgmmaDescriptor weights = operand_at(gemm.shared.weights(at.slot, me.group));
     ptx::wgmma_pin(sums[0]);
@@ -159,17 +191,20 @@ MM_DEVICE sync::GoOn multiply_small(const GemmWorker<kConfig>& gemm, const MathT
     begin_chunk<kN>(sums[0], weights, rows);
     begin_chunk<kN>(sums[1], ptx::advance(weights, chunk_bytes(kGroupRows)), rows);
     ptx::wgmma_commit_group();
-    row_scales.look_at(chunk, row_of);
+    const float* scales = gemm.shared.scales_of_rows(at.slot);
     const ScalePair w = simt::load(gemm.shared.weight_scales(at.slot, me.group));
+    float x[kN / 4];
+    MM_UNROLL
+    for (uint32_t i = 0; i < kN / 4U; ++i) {
+      x[i] = simt::load(scales + flow::min_of(i / 2U * 8U + me.quad_lane() * 2U + i % 2U, tile.num_rows - 1U));
+    }
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_pin(sums[0]);
     ptx::wgmma_pin(sums[1]);
     ring.release(at);
-    at.advance();
     MM_UNROLL
     for (uint32_t i = 0; i < kN / 4U; ++i) {
-      const float x = row_scales.scale(i, chunk);
-      const float factors[2] = {mul_rn(x, w.even), mul_rn(x, w.odd)};
+      const float factors[2] = {mul_rn(x[i], w.even), mul_rn(x[i], w.odd)};
       MM_UNROLL
       for (uint32_t b = 0; b < 2U; ++b) {
         const uint32_t reg = i / 2U * 4U + b * 2U + i % 2U;

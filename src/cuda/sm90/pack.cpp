@@ -38,16 +38,19 @@ TileSources gemm2_sources(const ExpertWeights& weights, const LayerShape& shape,
   return sources;
 }
 
-/// Codes of one n tile: [num_chunks, 128 rows, 128], swizzled. Rows of a checkpoint are whole pieces: hidden and
-/// intermediate are multiples of 16.
-void pack_codes(const TileSources& sources, uint32_t num_k, uint8_t* codes) {
+/// Codes of one n tile, into those of the whole matrix. Rows of a checkpoint are whole pieces: hidden and intermediate
+/// are multiples of 16.
+void pack_codes(const MatrixLayout& layout, uint32_t n_tile, const TileSources& sources, uint32_t num_k,
+                uint8_t* codes) {
   const uint32_t num_pieces = num_k / kPieceBytes;
   for (uint32_t row = 0; row < kTileRows; ++row) {
     const auto [matrix, source_row] = sources[row];
     if (matrix == nullptr) continue;
     const std::byte* from = matrix->values.data() + size_t{source_row} * num_k;
     for (uint32_t piece = 0; piece < num_pieces; ++piece) {
-      std::memcpy(codes + tile_offset(kTileRows, row, piece), from + size_t{piece} * kPieceBytes, kPieceBytes);
+      uint8_t* chunk = codes + layout.chunk_idx(n_tile, piece / kChunkPieces) * chunk_bytes(kTileRows);
+      std::memcpy(chunk + tile_offset(kTileRows, row, piece % kChunkPieces), from + size_t{piece} * kPieceBytes,
+                  kPieceBytes);
     }
   }
 }
@@ -65,7 +68,7 @@ void pack_matrix(const MatrixLayout& layout, uint32_t num_k, uint8_t* codes, Sca
   std::memset(codes, 0, layout.code_bytes());
   for (uint32_t n_tile = 0; n_tile < layout.num_n_tiles; ++n_tile) {
     const TileSources sources = sources_of(n_tile);
-    pack_codes(sources, num_k, codes + layout.chunk_idx(n_tile, 0) * chunk_bytes(kTileRows));
+    pack_codes(layout, n_tile, sources, num_k, codes);
     for (uint32_t chunk = 0; chunk < layout.num_chunks; ++chunk) {
       scales[layout.chunk_idx(n_tile, chunk)] = {scale_of(sources, 0, chunk), scale_of(sources, kGateUpRows, chunk)};
     }

@@ -2,9 +2,10 @@
 
 // The weights of a rank's experts as the kernels read them: host and device.
 //
-// Both matrices have one layout. The output columns are rows; 128 of them are an n tile, and a tile stands chunk by
-// chunk as tile_layout.hpp has it, so that 128 rows x 128 columns of K are 16 KiB in one piece. Rows and columns that
-// fill up the last tile and the last chunk are zeros.
+// Both matrices have one layout. The output columns are rows; 128 of them are an n tile. Two n tiles are what a block
+// multiplies at a time: they stand chunk by chunk, both n tiles' 128 rows x 128 columns of K side by side, each as
+// tile_layout.hpp has it: 32 KiB in one piece. Rows and columns that fill up the last n tile and the last chunk are
+// zeros; where the number of n tiles is odd, the last one stands alone.
 //
 // gemm1's rows are gate and up columns, eight of each in turn: an n tile holds 64 columns of the intermediate, gate in
 // the 8-row groups with even number, up in the odd ones. So one accumulator holds both, the same lane the two that
@@ -18,6 +19,8 @@ namespace megamoe::sm90 {
 
 /// Weight rows of one n tile.
 inline constexpr uint32_t kTileRows = 128;
+/// n tiles that a block multiplies at a time.
+inline constexpr uint32_t kTileHalves = 2;
 /// Rows of gate, then of up, in turn.
 inline constexpr uint32_t kGateUpRows = 8;
 /// Columns of the intermediate in one n tile of gemm1.
@@ -46,17 +49,23 @@ struct MatrixLayout {
   MM_HOST_DEVICE constexpr uint32_t num_rows() const { return num_n_tiles * kTileRows; }
   MM_HOST_DEVICE constexpr uint64_t num_scales() const { return uint64_t{num_n_tiles} * num_chunks; }
   MM_HOST_DEVICE constexpr uint64_t code_bytes() const { return num_scales() * chunk_bytes(kTileRows); }
+  /// n tiles of the pair that begins with the even n tile `n_tile`: 2, or 1 at the end of an odd number.
+  MM_HOST_DEVICE constexpr uint32_t pair_size(uint32_t n_tile) const {
+    return flow::min_of(kTileHalves, num_n_tiles - n_tile);
+  }
   /// Number of an n tile's chunk among all of the expert: its ScalePair, and its codes chunk_bytes(kTileRows) each.
   MM_HOST_DEVICE constexpr uint64_t chunk_idx(uint32_t n_tile, uint32_t chunk) const {
-    return uint64_t{n_tile} * num_chunks + chunk;
+    const uint32_t half = n_tile % kTileHalves;
+    const uint32_t first = n_tile - half;
+    return uint64_t{first} * num_chunks + uint64_t{chunk} * pair_size(first) + half;
   }
 };
 
 /// One matrix of all local experts of a rank, one expert after the other.
 struct PackedMatrix {
   MatrixLayout layout;
-  const uint8_t* codes = nullptr;     // [num_local, num_n_tiles, num_chunks, 128 rows, 128], swizzled; 16-byte aligned
-  const ScalePair* scales = nullptr;  // [num_local, num_n_tiles, num_chunks]
+  const uint8_t* codes = nullptr;     // [num_local][n tile pair][chunk][n tile][128 rows, 128], swizzled; 16-byte aligned
+  const ScalePair* scales = nullptr;  // [num_local][n tile pair][chunk][n tile]
   const float* bias = nullptr;        // [num_local, layout.num_rows()], zeros where an expert has none; or null
 };
 

@@ -88,14 +88,15 @@ struct PulledScales {
       values[i] = g < num_groups ? simt::load(from + g) : 0.0F;
     }
   }
-  MM_DEVICE void store(float* to, const float* from, uint32_t num_groups) const {
+  /// To row `row` of a tile of `num_rows` rows.
+  MM_DEVICE void store(float* tile, uint32_t num_rows, uint32_t row, const float* from, uint32_t num_groups) const {
     MM_UNROLL
     for (uint32_t i = 0; i < kLoads; ++i) {
       const uint32_t g = simt::lane_idx() + i * simt::kWarpLanes;
-      if (g < num_groups) simt::store(to + g, values[i]);
+      if (g < num_groups) simt::store(tile + scale_offset(num_rows, row, g), values[i]);
     }
     for (uint32_t g = simt::lane_idx() + kLoads * simt::kWarpLanes; g < num_groups; g += simt::kWarpLanes) {
-      simt::store(to + g, simt::load(from + g));
+      simt::store(tile + scale_offset(num_rows, row, g), simt::load(from + g));
     }
   }
 };
@@ -135,8 +136,8 @@ struct RowOnTheWay {
     const flow::Workspace there = arguments.peers().at(item.rank);
     const uint32_t row_in_block = num(item.row) % dims.block_m;
     uint8_t* tile = own.row<flow::Field::pool_x>(num(item.row) - row_in_block);
-    scales.store(own.row<flow::Field::pool_x_scale>(num(item.row)), there.row<flow::Field::x_scale>(num(item.token)),
-                 dims.hidden_groups());
+    scales.store(own.row<flow::Field::pool_x_scale>(num(item.row) - row_in_block), dims.block_m, row_in_block,
+                 there.row<flow::Field::x_scale>(num(item.token)), dims.hidden_groups());
     round.store(tile, dims.block_m, row_in_block, 0, dims.hidden);
     for (uint32_t begin = kRoundPieces; begin < dims.padded_hidden() / kPieceBytes; begin += kRoundPieces) {
       round.load(there.row<flow::Field::x>(num(item.token)), begin, dims.hidden);

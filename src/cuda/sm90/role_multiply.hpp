@@ -10,16 +10,23 @@ namespace megamoe::sm90 {
 // Who the thread is and what the tile is are looked up again where they are needed: the main loops need the registers,
 // and what depends on them would otherwise be computed once, far outside, and spilled.
 
+/// The note of the tile that `me`'s warp is at.
+template <GemmConfig kConfig>
+MM_DEVICE const TileNote* note_of(const GemmWorker<kConfig>& gemm, uint32_t tile_idx) {
+  return gemm.shared.notes + tile_idx % kTileSlots;
+}
+
 /// The tile that `me`'s warp is at.
 template <GemmConfig kConfig>
 MM_DEVICE MathTile load_tile(const GemmWorker<kConfig>& gemm, const MathThread& me) {
   const uint32_t tile_idx = simt::load(gemm.shared.at_tile + me.group * kGroupWarps + me.warp);
-  const TileNote* note = gemm.shared.notes + tile_idx % kTileSlots;
+  const TileNote* note = note_of(gemm, tile_idx);
   return {flow::Phase{simt::load(&note->phase)},
           simt::load(&note->expert),
           simt::load(&note->n_block),
           simt::load(&note->block),
           simt::load(&note->num_rows),
+          Owner{simt::load(&note->owner)},
           tile_idx};
 }
 
@@ -33,9 +40,9 @@ MM_DEVICE void enter_tile(const GemmWorker<kConfig>& gemm, uint32_t tile_idx) {
 }
 
 template <GemmConfig kConfig>
-MM_DEVICE sync::GoOn run_wide(const GemmWorker<kConfig>& gemm, typename GemmWorker<kConfig>::Cursor& at) {
+MM_DEVICE sync::GoOn run_wide(const GemmWorker<kConfig>& gemm) {
   WideTotals totals;
-  if (!multiply_wide(gemm, math_thread(), load_tile(gemm, math_thread()), at, totals)) return false;
+  if (!multiply_wide(gemm, math_thread(), load_tile(gemm, math_thread()), totals)) return false;
   const MathThread me = math_thread();
   const MathTile tile = load_tile(gemm, me);
   if constexpr (kConfig.phases != Phases::gemm2) {
@@ -48,9 +55,9 @@ MM_DEVICE sync::GoOn run_wide(const GemmWorker<kConfig>& gemm, typename GemmWork
 }
 
 template <uint32_t kN, GemmConfig kConfig>
-MM_DEVICE sync::GoOn run_small(const GemmWorker<kConfig>& gemm, typename GemmWorker<kConfig>::Cursor& at) {
+MM_DEVICE sync::GoOn run_small(const GemmWorker<kConfig>& gemm) {
   SmallTotals<kN> totals;
-  if (!multiply_small<kN>(gemm, math_thread(), load_tile(gemm, math_thread()), at, totals)) return false;
+  if (!multiply_small<kN>(gemm, math_thread(), load_tile(gemm, math_thread()), totals)) return false;
   const MathThread me = math_thread();
   const MathTile tile = load_tile(gemm, me);
   if constexpr (kConfig.phases != Phases::gemm2) {
@@ -64,36 +71,39 @@ MM_DEVICE sync::GoOn run_small(const GemmWorker<kConfig>& gemm, typename GemmWor
 
 /// The narrowest instruction that has a column for every row.
 template <GemmConfig kConfig>
-MM_DEVICE sync::GoOn run_tile(const GemmWorker<kConfig>& gemm, typename GemmWorker<kConfig>::Cursor& at) {
+MM_DEVICE sync::GoOn run_tile(const GemmWorker<kConfig>& gemm) {
   if constexpr (kConfig.strategy == Strategy::small_batch) {
     constexpr uint32_t kMaxRows = kConfig.max_block_m;
     const uint32_t num_rows = load_tile(gemm, math_thread()).num_rows;
-    if (num_rows <= 8U) return run_small<8>(gemm, at);
+    if (num_rows <= 8U) return run_small<8>(gemm);
     if constexpr (kMaxRows > 8U) {
-      if (num_rows <= 16U) return run_small<16>(gemm, at);
+      if (num_rows <= 16U) return run_small<16>(gemm);
     }
     if constexpr (kMaxRows > 16U) {
-      if (num_rows <= 32U) return run_small<32>(gemm, at);
+      if (num_rows <= 32U) return run_small<32>(gemm);
     }
     if constexpr (kMaxRows > 32U) {
-      if (num_rows <= 64U) return run_small<64>(gemm, at);
+      if (num_rows <= 64U) return run_small<64>(gemm);
     }
   }
-  if constexpr (kConfig.has_wide_tiles()) return run_wide(gemm, at);
+  if constexpr (kConfig.has_wide_tiles()) return run_wide(gemm);
   return false;
 }
 
 /// All threads of the math groups, until the producer says stop.
 template <GemmConfig kConfig>
 MM_DEVICE void role_multiply(const GemmWorker<kConfig>& gemm) {
-  const auto ring = gemm.ring();
+  const auto note_ring = gemm.note_ring();
   const sync::Waiter waiter = gemm.waiter(flow::Phase::gemm1);
-  typename GemmWorker<kConfig>::Cursor at;
-  while (true) {
-    const uint32_t tile_idx = ring.wait_filled(waiter, at);
+  for (uint32_t next = 0;; ++next) {
+    const uint32_t tile_idx = note_ring.wait_filled(waiter, gemm.note_cursor(next));
     if (tile_idx == sync::kRingStop) return;
-    enter_tile(gemm, tile_idx);
-    if (!run_tile(gemm, at)) return;
+    const Owner owner{simt::load(&note_of(gemm, tile_idx)->owner)};
+    if (owner == Owner::both || static_cast<uint32_t>(owner) == math_thread().group) {
+      enter_tile(gemm, tile_idx);
+      if (!run_tile(gemm)) return;
+    }
+    note_ring.release(gemm.note_cursor(next));
   }
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // The producer: one thread walks the tiles of its block and brings their operands into the ring, a chunk of 128 columns
-// of K to a slot. Weights do not wait for rows: they are under way while the rows of a block are still arriving.
+// of K to a slot. Weights do not wait for rows: they are under way while the rows of a block are still arriving. Before
+// that it announces the tile in a ring of notes, which both math groups follow; a tile's chunks are for its owners only.
 
 #include "cuda/ptx/bulk_copy.hpp"
 #include "cuda/sm90/gemm_plan.hpp"
@@ -12,28 +13,31 @@ namespace megamoe::sm90 {
 /// Where the chunks of a tile come from.
 struct TileSource {
   const uint8_t* rows;      // [chunk][block_m, 128]
-  const uint8_t* weights;   // [half][chunk][128, 128]
-  const ScalePair* scales;  // [half][chunk]
+  const float* row_scales;  // [chunk][block_m]
+  const uint8_t* weights;   // [chunk][half][128, 128]
+  const ScalePair* scales;  // [chunk][half]
   uint32_t num_halves;      ///< 1 in the last tile of an odd number of n tiles
   uint32_t num_chunks;
-  uint32_t row_bytes;     ///< of the valid rows of one chunk; the others are never read
-  uint32_t chunk_stride;  ///< between the chunks of `rows`
+  uint32_t num_rows;  ///< valid ones; the others are never read
+  uint32_t block_m;
 };
 
 template <GemmConfig kConfig>
 MM_DEVICE TileSource source_of(const Arguments& arguments, const flow::Tile& tile) {
   const GemmOperands operands = operands_of<kConfig>(arguments, tile.phase);
   const MatrixLayout& layout = operands.matrix.layout;
-  const uint32_t chunk_stride = chunk_bytes(arguments.dims.block_m);
+  const uint32_t block_m = arguments.dims.block_m;
   const uint32_t n_tile = kTileHalves * tile.n_block;
   const uint64_t first_chunk = num(tile.expert) * layout.num_scales() + layout.chunk_idx(n_tile, 0);
-  return {operands.rows + uint64_t{num(tile.block)} * layout.num_chunks * chunk_stride,
+  const uint64_t first_row = uint64_t{num(tile.block)} * layout.num_chunks * block_m;
+  return {operands.rows + first_row * kChunkCols,
+          operands.row_scales + first_row,
           operands.matrix.codes + first_chunk * chunk_bytes(kTileRows),
           operands.matrix.scales + first_chunk,
-          flow::min_of(kTileHalves, layout.num_n_tiles - n_tile),
+          layout.pair_size(n_tile),
           layout.num_chunks,
-          chunk_bytes(tile.num_rows),
-          chunk_stride};
+          tile.num_rows,
+          block_m};
 }
 
 /// The pool's map, by one warp. ENSURES what PoolMap::build() ensures. REQUIRES the exchange barrier is behind.
@@ -64,39 +68,51 @@ MM_DEVICE flow::PoolMap load_pool_map(const GemmWorker<kConfig>& gemm) {
 template <GemmConfig kConfig>
 MM_DEVICE void load_weights(const GemmWorker<kConfig>& gemm, const TileSource& source, uint32_t chunk,
                             const typename GemmWorker<kConfig>::Cursor& at) {
-  constexpr uint32_t kBytes = chunk_bytes(kTileRows);
-  const auto ring = gemm.ring();
   constexpr uint32_t kScaleBytes = sizeof(ScalePair);
-  ring.expect(at, source.num_halves * kBytes + kTileHalves * kScaleBytes);
-  for (uint32_t half = 0; half < kTileHalves; ++half) {
-    // Where the matrix ends with the tile's first half, nobody looks at the second one's products.
-    const uint32_t real_half = flow::min_of(half, source.num_halves - 1U);
-    const uint64_t chunk_idx = uint64_t{real_half} * source.num_chunks + chunk;
-    ptx::bulk_load(gemm.shared.weight_scales(at.slot, half), source.scales + chunk_idx, kScaleBytes, ring.filled(at));
-    if (half != real_half) continue;
-    ptx::bulk_load(gemm.shared.weights(at.slot, half), source.weights + chunk_idx * kBytes, kBytes, ring.filled(at));
-  }
+  const auto ring = gemm.ring();
+  const uint32_t num_bytes = source.num_halves * chunk_bytes(kTileRows);
+  const uint64_t chunk_idx = uint64_t{chunk} * source.num_halves;
+  const ScalePair* scales = source.scales + chunk_idx;
+  ring.expect(at, num_bytes + kTileHalves * kScaleBytes);
+  ptx::bulk_load(gemm.shared.weights(at.slot, 0), source.weights + chunk_idx * chunk_bytes(kTileRows), num_bytes,
+                 ring.filled(at));
+  ptx::bulk_load(gemm.shared.weight_scales(at.slot, 0), scales, source.num_halves * kScaleBytes, ring.filled(at));
+  if (source.num_halves == kTileHalves) return;
+  // Where the matrix ends with the tile's first half, nobody looks at the second one's products.
+  ptx::bulk_load(gemm.shared.weight_scales(at.slot, 1), scales, kScaleBytes, ring.filled(at));
 }
 
-/// The valid rows of chunk `chunk`; this completes the item, whose tag is its tile.
+/// The valid rows of chunk `chunk` and their scales; this completes the item.
 template <GemmConfig kConfig>
 MM_DEVICE void load_rows(const GemmWorker<kConfig>& gemm, const TileSource& source, uint32_t tile_idx, uint32_t chunk,
                          const typename GemmWorker<kConfig>::Cursor& at) {
   const auto ring = gemm.ring();
-  ring.publish(at, source.row_bytes, tile_idx);
-  ptx::bulk_load(gemm.shared.activations(at.slot), source.rows + uint64_t{chunk} * source.chunk_stride,
-                 source.row_bytes, ring.filled(at));
+  const uint32_t row_bytes = chunk_bytes(source.num_rows);
+  const uint32_t scale_bytes = copied_scales(source.num_rows) * static_cast<uint32_t>(sizeof(float));
+  const uint64_t first_row = uint64_t{chunk} * source.block_m;
+  ring.publish(at, row_bytes + scale_bytes, tile_idx);
+  ptx::bulk_load(gemm.shared.activations(at.slot), source.rows + first_row * kChunkCols, row_bytes, ring.filled(at));
+  ptx::bulk_load(gemm.shared.scales_of_rows(at.slot), source.row_scales + first_row, scale_bytes, ring.filled(at));
 }
 
-/// For the math groups to read once the tile's first chunk is there.
+/// Tells the math groups of a tile whose first chunk will be item `at` of the ring. False: a wait has failed.
 template <GemmConfig kConfig>
-MM_DEVICE void store_note(const GemmWorker<kConfig>& gemm, const flow::Tile& tile, uint32_t tile_idx) {
-  TileNote* note = gemm.shared.notes + tile_idx % kTileSlots;
+MM_DEVICE sync::GoOn announce(const GemmWorker<kConfig>& gemm, const flow::Tile& tile, Owner owner, uint32_t tile_idx,
+                              const typename GemmWorker<kConfig>::Cursor& at) {
+  const auto note_ring = gemm.note_ring();
+  const auto note_at = gemm.note_cursor(tile_idx);
+  if (!note_ring.wait_released(gemm.waiter(tile.phase), note_at)) return false;
+  TileNote* note = gemm.shared.notes + note_at.slot;
   simt::store(&note->phase, static_cast<uint32_t>(tile.phase));
   simt::store(&note->expert, num(tile.expert));
   simt::store(&note->n_block, tile.n_block);
   simt::store(&note->block, num(tile.block));
   simt::store(&note->num_rows, tile.num_rows);
+  simt::store(&note->owner, static_cast<uint32_t>(owner));
+  simt::store(&note->first_slot, at.slot);
+  simt::store(&note->first_round, at.round);
+  note_ring.publish(note_at, 0, tile_idx);
+  return true;
 }
 
 /// All chunks of one tile, whose rows are there once `*flag` is watched.wanted. False: the ring has been stopped.
@@ -156,30 +172,45 @@ MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::T
                       at);  // consume(done_mask)
 }
 
-/// One warp of the block. Ends when the walk does, or when a wait has failed; the ring tells the math groups.
+/// Deals tiles to the math groups: those of few rows in turn.
+template <GemmConfig kConfig>
+class TileDealer {
+ public:
+  MM_DEVICE Owner next(const flow::Tile& tile) {
+    if (kConfig.strategy == Strategy::small_batch && tile.num_rows <= kMaxSmallRows) return Owner::both;
+    if (tile.num_rows > kGroupRows) return Owner::both;
+    next_group_ = 1U - next_group_;
+    return next_group_ == 0U ? Owner::first_group : Owner::second_group;
+  }
+
+ private:
+  uint32_t next_group_ = 1;
+};
+
+/// One warp of the block. Ends when the walk does, or when a wait has failed; the rings tell the math groups.
 template <GemmConfig kConfig>
 MM_DEVICE void role_produce(const GemmWorker<kConfig>& gemm) {
   // The rules of src/flow look at the map without the layer: its words are this warp's own.
   const flow::PoolMap pool = load_pool_map(gemm);
   if (simt::lane_idx() != 0) return;
-  flow::Dims dims = gemm.arguments().dims;
-  // What they are anyway, as constants.
-  dims.gemm1_block_n = kGemm1BlockN;
-  dims.gemm2_block_n = kGemm2BlockN;
+  // A kernel of one phase walks a single wave: all tiles of gemm1, then all of gemm2. Only the walk asks for waves.
+  if constexpr (kConfig.phases != Phases::both) {
+    simt::store(&gemm.shared.arguments->dims.experts_per_wave, pool.num_local);
+  }
+  const flow::Dims& dims = gemm.arguments().dims;
   uint64_t number = gemm.worker.worker_idx;
-  // A kernel of one phase walks a single wave: all tiles of gemm1, then all of gemm2.
-  if constexpr (kConfig.phases != Phases::both) dims.experts_per_wave = pool.num_local;
   if constexpr (kConfig.phases == Phases::gemm2) number += uint64_t{pool.num_blocks()} * dims.gemm1_n_blocks();
   flow::TileWalk walk(dims, pool);
   flow::Tile tile;
+  TileDealer<kConfig> dealer;
   typename GemmWorker<kConfig>::Cursor at;
   uint32_t tile_idx = 0;
   for (; walk.find(number, tile); number += gemm.worker.num_workers) {
     if (kConfig.phases == Phases::gemm1 && tile.phase == flow::Phase::gemm2) break;
-    store_note(gemm, tile, tile_idx);
-    if (!produce_tile(gemm, tile, tile_idx++, at)) return;
+    if (!announce(gemm, tile, dealer.next(tile), tile_idx, at)) break;
+    if (!produce_tile(gemm, tile, tile_idx++, at)) break;
   }
-  gemm.ring().stop(gemm.waiter(flow::Phase::gemm2), at, at);
+  gemm.note_ring().stop(gemm.waiter(flow::Phase::gemm2), gemm.note_cursor(tile_idx), gemm.note_cursor(tile_idx));
 }
 
 }  // namespace megamoe::sm90

@@ -41,6 +41,7 @@ inline constexpr uint32_t kConsumerPatience = 2;
 template <uint32_t kNumSlots>
 struct RingState {
   uint64_t filled[kNumSlots];    // mbarriers: 1 arrival and the bytes of the copies
+  uint64_t issued[kNumSlots];    // mbarriers: 1 arrival when the item is published
   uint64_t released[kNumSlots];  // mbarriers: 1 arrival of each consumer warp
   uint32_t tags[kNumSlots];
 };
@@ -71,6 +72,7 @@ class Ring {
   MM_DEVICE void init(uint32_t num_consumer_warps) const {
     for (uint32_t i = 0; i < kNumSlots; ++i) {
       ptx::mbarrier_init(&state_->filled[i], 1);
+      ptx::mbarrier_init(&state_->issued[i], 1);
       ptx::mbarrier_init(&state_->released[i], num_consumer_warps);
     }
     ptx::fence_mbarrier_init();
@@ -96,6 +98,7 @@ class Ring {
   MM_DEVICE void publish(const Cursor& at, uint32_t num_bytes, uint32_t tag) const {
     simt::store(&state_->tags[at.slot], tag);
     ptx::mbarrier_arrive_expect_tx(&state_->filled[at.slot], num_bytes);  // publish(ring)
+    ptx::mbarrier_arrive(&state_->issued[at.slot]);                       // publish(ring_issue)
   }
 
   /// Ends the sequence: all consumers stop at item `next`, the first that was not published. `ahead`: the first whose
@@ -110,7 +113,7 @@ class Ring {
     drain(ahead);
   }
 
-  // --- The consumers. All lanes of each warp call both. ---
+  // --- The consumers. All lanes of each warp call them. ---
 
   /// Until the item is complete; gives its tag. kRingStop: there is no such item, leave.
   MM_DEVICE uint32_t wait_filled(const Waiter& waiter, const Cursor& at) const {
@@ -120,10 +123,21 @@ class Ring {
     return simt::load(&state_->tags[at.slot]);
   }
 
-  /// The warp has read what it needs of the slot.
-  MM_DEVICE void release(const Cursor& at) const {
+  /// The same for a consumer that has not taken the slot's last item: other warps have. Its completion must not be
+  /// mistaken for this one's, and the barrier tells a round only from the next. REQUIRES the slot's last item was
+  /// published, and what says so has been acquired.
+  MM_DEVICE uint32_t wait_filled_after_others(const Waiter& waiter, const Cursor& at) const {
+    const Watched watched{flow::kRingFilled, at.slot, at.num_items() + 1U};
+    // consume(ring_issue)
+    if (!wait_for_phase(waiter, &state_->issued[at.slot], at.round & 1U, watched, Heeds::time_only)) return kRingStop;
+    return wait_filled(waiter, at);
+  }
+
+  /// The warp has read what it needs of the slot. `num_warps`: warps that it stands for, where others do not take part
+  /// in this item.
+  MM_DEVICE void release(const Cursor& at, uint32_t num_warps = 1) const {
     simt::syncwarp();
-    if (simt::elect_one()) ptx::mbarrier_arrive(&state_->released[at.slot]);  // publish(ring_release)
+    if (simt::elect_one()) ptx::mbarrier_arrive(&state_->released[at.slot], num_warps);  // publish(ring_release)
   }
 
  private:
