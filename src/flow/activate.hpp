@@ -17,16 +17,19 @@ struct ActivationRule {
 inline constexpr float kExpMin = -87.0F;  ///< e^-87 is still a normal number ...
 inline constexpr float kExpMax = 88.0F;   ///< ... and e^88 still a finite one
 
-/// e^x for x in [kExpMin, kExpMax], relative error below 1.5e-7; e^kExpMin below, infinity above; NaN stays NaN.
-MM_HOST_DEVICE float exp_clamped(float x) {
+/// e^x as a product: of a number about 1, and of a power of two.
+struct SplitExp {
+  float mantissa;
+  float power;
+};
+
+/// REQUIRES kExpMin <= x <= kExpMax, or NaN, which the mantissa becomes. Relative error below 1.5e-7.
+MM_HOST_DEVICE SplitExp split_exp(float x) {
   constexpr float kLog2E = 0x1.715476p+0F;
   constexpr float kLn2High = 0x1.62E400p-1F;  // 15 significant bits: n * kLn2High is exact for |n| < 2^9
   constexpr float kLn2Low = 0x1.7F7D1Cp-20F;
   constexpr float kRoundToInteger = 0x1.8p23F;  // adding it leaves round(x) in the low bits of the sum
 
-  const bool overflows = x > kExpMax;
-  x = x < kExpMin ? kExpMin : x;  // comparisons are false for NaN, which so passes through
-  x = overflows ? kExpMax : x;
   const float shifted = fma_rn(x, kLog2E, kRoundToInteger);
   const float n = add_rn(shifted, -kRoundToInteger);
   const float r = fma_rn(n, -kLn2Low, fma_rn(n, -kLn2High, x));
@@ -40,9 +43,17 @@ MM_HOST_DEVICE float exp_clamped(float x) {
   p = fma_rn(p, r, 1.0F);
   p = fma_rn(p, r, 1.0F);
   const uint32_t exponent = float_bits(shifted) - float_bits(kRoundToInteger) + 127U;
+  return {p, bits_float(exponent << 23)};
+}
+
+/// e^x for x in [kExpMin, kExpMax]; e^kExpMin below, infinity above; NaN stays NaN.
+MM_HOST_DEVICE float exp_clamped(float x) {
+  const bool overflows = x > kExpMax;
+  x = x < kExpMin ? kExpMin : x;  // comparisons are false for NaN, which so passes through
+  const SplitExp e = split_exp(overflows ? kExpMax : x);
   // Infinity, so that the sigmoid of a hugely negative number is exactly zero however large its factor. The factor is
   // chosen, not the product: nothing for a compiler to branch on.
-  return mul_rn(p, bits_float(overflows ? 0x7F800000U : exponent << 23));
+  return mul_rn(e.mantissa, overflows ? bits_float(0x7F800000U) : e.power);
 }
 
 /// 1 / (1 + e^-x).

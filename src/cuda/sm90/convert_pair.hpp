@@ -14,6 +14,11 @@ MM_DEVICE uint32_t quantise_pair(float low, float high, float inverse_scale) {
                                  flow::is_finite(high) ? mul_rn(high, inverse_scale) : kNan);
 }
 
+/// The same of two finite values.
+MM_DEVICE uint32_t quantise_finite_pair(float low, float high, float inverse_scale) {
+  return ptx::e4m3x2_from_floats(mul_rn(low, inverse_scale), mul_rn(high, inverse_scale));
+}
+
 /// bf16_from_float of both: `low` in the low half.
 MM_DEVICE uint32_t bf16_pair(float low, float high) {
   constexpr uint32_t kLow = 0xFFFFU;

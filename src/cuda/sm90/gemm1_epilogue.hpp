@@ -37,18 +37,39 @@ MM_DEVICE ActTile act_tile(const Arguments& arguments, const MathTile& tile) {
           flow::min_of(kGemm1BlockN, dims.intermediate - tile.n_block * kGemm1BlockN)};
 }
 
-/// Gate and up of one value are tame: numbers, and a gate whose sigmoid is a normal number. Comparisons are false for
-/// NaN.
-MM_DEVICE bool is_tame(const flow::ActivationRule& rule, float gate, float up) {
-  return mul_rn(rule.alpha, gate) > flow::kExpMin && flow::is_finite(up);
-}
+/// Watches gates and ups on their way: whether all are tame, that is finite, and the sigmoid of each gate's a normal
+/// number. `Finite` does half of that for any values.
+class Finite {
+ public:
+  MM_DEVICE void see(float value) { trace_ = fma_rn(value, 0.0F, trace_); }
+  MM_DEVICE bool all() const { return trace_ == 0.0F; }
+
+ private:
+  float trace_ = 0.0F;  // NaN once a value times zero was
+};
+class Tame {
+ public:
+  MM_DEVICE void see(float gate, float up) {
+    finite_.see(gate);
+    finite_.see(up);
+    least_gate_ = fminf(least_gate_, gate);
+  }
+  MM_DEVICE bool all(const flow::ActivationRule& rule) const {
+    return finite_.all() && rule.alpha >= 0.0F && mul_rn(rule.alpha, least_gate_) > flow::kExpMin;
+  }
+
+ private:
+  Finite finite_;
+  float least_gate_ = 0.0F;
+};
 
 /// One value of the intermediate without biases, as flow::activate has it. Nothing here branches: the compiler works on
-/// many values at a time. REQUIRES is_tame.
+/// many values at a time. REQUIRES gate and up are tame.
 MM_DEVICE float activated_tame(const flow::ActivationRule& rule, float gate, float up, float weight) {
   gate = fminf(gate, rule.limit);
   up = fmaxf(fminf(up, rule.limit), -rule.limit);
-  const float denominator = add_rn(1.0F, flow::exp_clamped(-mul_rn(rule.alpha, gate)));
+  const flow::SplitExp e = flow::split_exp(fmaxf(-mul_rn(rule.alpha, gate), flow::kExpMin));
+  const float denominator = add_rn(1.0F, mul_rn(e.mantissa, e.power));
   const float glu = mul_rn(gate, ptx::rcp_rn_of_normal(denominator));
   return mul_rn(mul_rn(glu, add_rn(up, rule.up_offset)), weight);
 }
@@ -104,52 +125,88 @@ MM_DEVICE void store_act_row(const ActTile& act, const MathThread& me, uint32_t 
 }
 
 /// One row of a lane's totals, `bit` 0 or 1: accumulators come in fours, two columns of row 0 and two of row 1; those
-/// of gate and up alternate.
-template <GemmConfig kConfig>
-MM_DEVICE void activate_wide_row(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
-                                 const ActTile& act, uint32_t bit, WideTotals& totals) {
-  const Arguments& arguments = gemm.arguments();
-  const uint32_t row = tile.first_row(me) + me.quad() + 8U * bit;
-  const bool is_valid = row < tile.num_rows;
-  const float weight = act.weights == nullptr || !is_valid ? 1.0F : simt::load(act.weights + row);
-  bool is_plain = act.bias == nullptr && act.num_cols == kGemm1BlockN;
-  MM_UNROLL
-  for (uint32_t i = 0; i < kGemm1BlockN / 4U; ++i) {
-    const float* gate = totals[i / 16U] + i % 16U / 2U * 8U + bit * 2U + i % 2U;
-    // What stands in rows that are not there goes nowhere.
-    is_plain = is_plain && (!is_valid || is_tame(arguments.activation, gate[0], gate[4]));
+/// of gate and up alternate. 32 values of the intermediate, which take their gates' place.
+struct ActRow {
+  static constexpr uint32_t kNumValues = kGemm1BlockN / 4U;
+  WideTotals& totals;
+  uint32_t bit;
+
+  MM_DEVICE float& gate(uint32_t i) const { return totals[i / 16U][i % 16U / 2U * 8U + bit * 2U + i % 2U]; }
+  MM_DEVICE float up(uint32_t i) const { return totals[i / 16U][i % 16U / 2U * 8U + bit * 2U + i % 2U + 4U]; }
+
+  MM_DEVICE bool is_tame(const flow::ActivationRule& rule) const {
+    Tame tame[2];  // two, so that one value does not wait for the other
+    MM_UNROLL
+    for (uint32_t i = 0; i < kNumValues; ++i) tame[i % 2U].see(gate(i), up(i));
+    return tame[0].all(rule) && tame[1].all(rule);
   }
-  if (is_plain) {
+  /// False: not all values are finite. `amax`: of the finite ones only where all are.
+  MM_DEVICE bool activate_tame(const flow::ActivationRule& rule, float weight, float& amax) const {
+    Finite finite[2];
+    float largest[2] = {0.0F, 0.0F};
     MM_UNROLL
-    for (uint32_t i = 0; i < kGemm1BlockN / 4U; ++i) {
-      float* gate = totals[i / 16U] + i % 16U / 2U * 8U + bit * 2U + i % 2U;
-      gate[0] = activated_tame(arguments.activation, gate[0], gate[4], weight);
+    for (uint32_t i = 0; i < kNumValues; ++i) {
+      const float value = activated_tame(rule, gate(i), up(i), weight);
+      finite[i % 2U].see(value);
+      largest[i % 2U] = fmaxf(largest[i % 2U], fabsf(value));
+      gate(i) = value;
     }
-  } else {
+    amax = fmaxf(largest[0], largest[1]);
+    return finite[0].all() && finite[1].all();
+  }
+  MM_DEVICE void activate_any(const Arguments& arguments, const ActTile& act, const MathThread& me,
+                              float weight) const {
     MM_UNROLL
-    for (uint32_t i = 0; i < kGemm1BlockN / 4U; ++i) {
+    for (uint32_t i = 0; i < kNumValues; ++i) {
       const uint32_t half = i / 16U;
       const uint32_t in_half = i % 16U / 2U * 8U + me.quad_lane() * 2U + i % 2U;
       const uint32_t packed_row = half * kTileRows + in_half / 8U * 16U + in_half % 8U;
-      float* gate = totals[half] + i % 16U / 2U * 8U + bit * 2U + i % 2U;
-      gate[0] = activated(arguments, act, gate[0], gate[4], packed_row, half * kTileIntermediate + in_half, weight);
+      gate(i) = activated(arguments, act, gate(i), up(i), packed_row, half * kTileIntermediate + in_half, weight);
     }
   }
-  float amax = 0.0F;
-  MM_UNROLL
-  for (uint32_t i = 0; i < kGemm1BlockN / 4U; ++i) {
-    amax = larger_of(amax, flow::amax_term(totals[i / 16U][i % 16U / 2U * 8U + bit * 2U + i % 2U]));
+  MM_DEVICE float amax() const {
+    float amax = 0.0F;
+    MM_UNROLL
+    for (uint32_t i = 0; i < kNumValues; ++i) amax = larger_of(amax, flow::amax_term(gate(i)));
+    return amax;
   }
+  /// Codes as store_act_row wants them. `Quantise`: of two values and the inverse scale.
+  template <class Quantise>
+  MM_DEVICE void quantise(float inverse_scale, Quantise quantise_two, uint32_t (&words)[8]) const {
+    MM_UNROLL
+    for (uint32_t piece = 0; piece < 8U; ++piece) {
+      words[piece] = pair_of(quantise_two(gate(4U * piece), gate(4U * piece + 1U), inverse_scale),
+                             quantise_two(gate(4U * piece + 2U), gate(4U * piece + 3U), inverse_scale));
+    }
+  }
+};
+
+template <GemmConfig kConfig>
+MM_DEVICE void activate_wide_row(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
+                                 const ActTile& act, const flow::ActivationRule& rule, const ActRow& values) {
+  const Arguments& arguments = gemm.arguments();
+  const uint32_t row = tile.first_row(me) + me.quad() + 8U * values.bit;
+  const bool is_valid = row < tile.num_rows;
+  const float weight = act.weights == nullptr || !is_valid ? 1.0F : simt::load(act.weights + row);
+  const bool is_plain = act.bias == nullptr && act.num_cols == kGemm1BlockN;
+  float amax = 0.0F;
+  bool is_finite = false;
+  // What stands in rows that are not there goes nowhere.
+  if (is_plain && (!is_valid || values.is_tame(rule))) {
+    is_finite = values.activate_tame(rule, weight, amax);
+  } else {
+    values.activate_any(arguments, act, me, weight);
+  }
+  if (!is_finite) amax = values.amax();
   amax = larger_of(amax, simt::shfl_xor(simt::kAllLanes, amax, 1));
   amax = larger_of(amax, simt::shfl_xor(simt::kAllLanes, amax, 2));
   const float scale = flow::group_scale(amax, arguments.scale_rule);
   const float inverse_scale = rcp_rn(scale);
   uint32_t words[8];
-  MM_UNROLL
-  for (uint32_t piece = 0; piece < 8U; ++piece) {
-    const float* values = totals[piece / 4U] + piece % 4U * 16U + bit * 2U;
-    words[piece] =
-        pair_of(quantise_pair(values[0], values[1], inverse_scale), quantise_pair(values[8], values[9], inverse_scale));
+  if (is_finite) {
+    values.quantise(inverse_scale, quantise_finite_pair, words);
+  } else {
+    values.quantise(inverse_scale, quantise_pair, words);
   }
   store_act_row(act, me, row, tile.n_block, is_valid, words);
   if (is_valid && me.quad_lane() == 0) simt::store(act.scales + row, scale);
@@ -159,8 +216,9 @@ template <GemmConfig kConfig>
 MM_DEVICE void gemm1_epilogue_wide(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
                                    WideTotals& totals) {
   const ActTile act = act_tile(gemm.arguments(), tile);
-  MM_UNROLL
-  for (uint32_t bit = 0; bit < 2U; ++bit) activate_wide_row(gemm, me, tile, act, bit, totals);
+  const flow::ActivationRule rule = gemm.arguments().activation;
+  activate_wide_row(gemm, me, tile, act, rule, ActRow{totals, 0});
+  activate_wide_row(gemm, me, tile, act, rule, ActRow{totals, 1});
   publish_act(gemm, tile);
 }
 
@@ -171,13 +229,15 @@ MM_DEVICE void gemm1_epilogue_wide(const GemmWorker<kConfig>& gemm, const MathTh
 template <uint32_t kN>
 MM_DEVICE void activate_small(const Arguments& arguments, const ActTile& act, const MathThread& me,
                               const MathTile& tile, SmallTotals<kN>& totals, float (&amax)[kN / 4]) {
-  bool is_plain = act.bias == nullptr && act.num_cols == kGemm1BlockN;
+  const flow::ActivationRule rule = arguments.activation;
+  Tame tame;
   MM_UNROLL
   for (uint32_t i = 0; i < kN / 2U; ++i) {
     const float* gate = totals[i % 2U] + i / 4U * 4U + i / 2U % 2U;
     const bool is_valid = i / 4U * 8U + me.quad_lane() * 2U + i / 2U % 2U < tile.num_rows;
-    is_plain = is_plain && (!is_valid || is_tame(arguments.activation, gate[0], gate[2]));
+    if (is_valid) tame.see(gate[0], gate[2]);
   }
+  const bool is_plain = act.bias == nullptr && act.num_cols == kGemm1BlockN && tame.all(rule);
   MM_UNROLL
   for (uint32_t i = 0; i < kN / 4U; ++i) {
     const uint32_t row = i / 2U * 8U + me.quad_lane() * 2U + i % 2U;
@@ -186,7 +246,7 @@ MM_DEVICE void activate_small(const Arguments& arguments, const ActTile& act, co
     float* const gates[2] = {totals[0] + i / 2U * 4U + i % 2U, totals[1] + i / 2U * 4U + i % 2U};
     if (is_plain) {
       MM_UNROLL
-      for (float* const gate : gates) gate[0] = activated_tame(arguments.activation, gate[0], gate[2], weight);
+      for (float* const gate : gates) gate[0] = activated_tame(rule, gate[0], gate[2], weight);
     } else {
       MM_UNROLL
       for (uint32_t m = 0; m < 2U; ++m) {

@@ -5,6 +5,7 @@
 // on the width of the instruction nor on which operand is M (docs/hopper-tensor-core.md): both loops give the same
 // bits.
 
+#include "cuda/ptx/matrix_load.hpp"
 #include "cuda/ptx/wgmma.hpp"
 #include "cuda/ptx/wgmma_fragment.hpp"
 #include "cuda/sm90/math_thread.hpp"
@@ -63,20 +64,19 @@ inline constexpr uint32_t kChunkSteps = kChunkCols / ptx::kWgmmaOperandBytes;
 /// operands of so narrow instructions.
 using RowFragments = uint32_t[kChunkSteps][4];
 
-/// `rows`: the group's 64 rows of a chunk, swizzled. `num_rows` of them are there; the others' registers stay.
-MM_DEVICE void load_fragments(const uint8_t* rows, uint32_t num_rows, const MathThread& me, RowFragments& fragments) {
-  const uint32_t row = me.warp * 16U + me.quad();
-  const bool is_there[2] = {row < num_rows, row + 8U < num_rows};
-  const uint8_t* first = rows + row * kChunkCols + me.quad_lane() * 4U;
+/// Where the calling lane's row of the four matrices of a step stands: rows 0 .. 7 and 8 .. 15 of the warp's 16, first
+/// and second 16 bytes. Beyond the last of `num_rows` rows of the block, that one: what comes of it goes nowhere.
+MM_DEVICE uint32_t fragment_offset(const MathThread& me, uint32_t first_row, uint32_t num_rows) {
+  const uint32_t row = flow::min_of(first_row + me.lane % 16U, num_rows - 1U);
+  return tile_offset(0, row, me.lane / 16U);
+}
+
+/// `rows`: the block's rows of a chunk, swizzled.
+MM_DEVICE void load_fragments(const uint8_t* rows, uint32_t offset, RowFragments& fragments) {
   MM_UNROLL
   for (uint32_t step = 0; step < kChunkSteps; ++step) {
-    MM_UNROLL
-    for (uint32_t r = 0; r < 4U; ++r) {
-      const uint32_t piece = step * 2U + r / 2U;
-      const uint32_t place = (piece ^ (row % kChunkPieces)) * kPieceBytes;
-      const uint8_t* from = first + place + r % 2U * 8U * kChunkCols;
-      if (is_there[r % 2U]) fragments[step][r] = simt::load(reinterpret_cast<const uint32_t*>(from));
-    }
+    // The swizzle permutes pieces by exclusive or.
+    ptx::load_matrices(rows + (offset ^ step * ptx::kWgmmaOperandBytes), fragments[step]);
   }
 }
 
@@ -118,50 +118,65 @@ MM_DEVICE ChunkScales load_scales(const GemmShared<kConfig>& shared, uint32_t sl
           {simt::load(shared.weight_scales(slot, 0)), simt::load(shared.weight_scales(slot, 1))}};
 }
 
+/// The quarters of a chunk but the first, whose instructions run already, and the promotion of all but the last, whose
+/// instructions run on return.
+MM_DEVICE void multiply_chunk(float (&sums)[2][kQuarterValues], const RowFragments& rows,
+                              ptx::WgmmaDescriptor weights, const ChunkScales& scales, WideTotals& totals) {
+  MM_UNROLL
+  for (uint32_t quarter = 0; quarter < kNumQuarters - 1U; ++quarter) {
+    begin_quarter(sums[(quarter + 1U) % 2U], rows, ptx::advance(weights, (quarter + 1U) * chunk_bytes(kWideN)));
+    ptx::wgmma_wait_group<1>();
+    promote_quarter(sums[quarter % 2U], scales.x, scales.w[quarter / kQuartersPerHalf],
+                    totals[quarter / kQuartersPerHalf] + quarter % kQuartersPerHalf * kQuarterValues);
+  }
+}
+MM_DEVICE void promote_last_quarter(float (&sums)[2][kQuarterValues], const ChunkScales& scales, WideTotals& totals) {
+  promote_quarter(sums[(kNumQuarters - 1U) % 2U], scales.x, scales.w[kTileHalves - 1U],
+                  totals[kTileHalves - 1U] + (kQuartersPerHalf - 1U) * kQuarterValues);
+}
+
 /// Rows are M: a group's 64 rows of the block by a quarter of the columns after the other, through two accumulators:
 /// while one is promoted, the other's instructions run, across the end of a chunk as well. False: stopped.
 template <GemmConfig kConfig>
 MM_DEVICE sync::GoOn multiply_wide(const GemmWorker<kConfig>& gemm, const MathThread& me, const MathTile& tile,
                                    WideTotals& totals) {
   const auto ring = gemm.ring();
+  const auto& shared = gemm.shared;
   const sync::Waiter waiter = gemm.waiter(tile.phase);
   const uint32_t num_chunks = operands_of<kConfig>(gemm.arguments(), tile.phase).matrix.layout.num_chunks;
-  const uint32_t row = tile.first_row(me) + me.quad();
-  const uint32_t first_row = tile.first_row(me) - me.warp * 16U;  // of the group
-  const uint32_t num_rows = tile.num_rows - first_row;
+  const uint32_t first_row = tile.first_row(me);
+  const uint32_t offset = fragment_offset(me, first_row, tile.num_rows);
   MM_UNROLL
   for (uint32_t i = 0; i < kTileHalves * kTileRows / 2U; ++i) totals[i / (kTileRows / 2U)][i % (kTileRows / 2U)] = 0.0F;
 
   auto at = first_chunk(gemm, tile);
   if (!wait_for_chunk(gemm, waiter, 0, at)) return false;
   float sums[2][kQuarterValues];
-  RowFragments rows = {};
-  load_fragments(gemm.shared.activations(at.slot) + chunk_bytes(first_row), num_rows, me, rows);
-  begin_quarter(sums[0], rows, operand_at(gemm.shared.weights(at.slot, 0)));
-  for (uint32_t chunk = 0;; ++chunk) {
-    const ptx::WgmmaDescriptor weights = operand_at(gemm.shared.weights(at.slot, 0));
-    const ChunkScales scales = load_scales(gemm.shared, at.slot, row, tile.num_rows);
-    MM_UNROLL
-    for (uint32_t quarter = 0; quarter < kNumQuarters - 1U; ++quarter) {
-      begin_quarter(sums[(quarter + 1U) % 2U], rows, ptx::advance(weights, (quarter + 1U) * chunk_bytes(kWideN)));
-      ptx::wgmma_wait_group<1>();
-      promote_quarter(sums[quarter % 2U], scales.x, scales.w[quarter / kQuartersPerHalf],
-                      totals[quarter / kQuartersPerHalf] + quarter % kQuartersPerHalf * kQuarterValues);
-    }
+  RowFragments rows;
+  load_fragments(shared.activations(at.slot), offset, rows);
+  ptx::WgmmaDescriptor weights = operand_at(shared.weights(at.slot, 0));
+  begin_quarter(sums[0], rows, weights);
+  for (uint32_t chunk = 1; chunk < num_chunks; ++chunk) {
+    const ChunkScales scales = load_scales(shared, at.slot, first_row + me.quad(), tile.num_rows);
+    multiply_chunk(sums, rows, weights, scales, totals);
     const auto last = at;
     at.advance();
-    const bool has_next = chunk + 1U < num_chunks;
-    const sync::GoOn go_on = !has_next || wait_for_chunk(gemm, waiter, chunk + 1U, at);
+    const sync::GoOn go_on = wait_for_chunk(gemm, waiter, chunk, at);
+    // The registers of A are free again only when all that reads them is done.
     ptx::wgmma_wait_group<0>();
-    if (has_next && go_on) {
-      load_fragments(gemm.shared.activations(at.slot) + chunk_bytes(first_row), num_rows, me, rows);
-      begin_quarter(sums[0], rows, operand_at(gemm.shared.weights(at.slot, 0)));
-    }
+    if (!go_on) return false;
+    load_fragments(shared.activations(at.slot), offset, rows);
+    weights = operand_at(shared.weights(at.slot, 0));
+    begin_quarter(sums[0], rows, weights);
     ring.release(last, tile.warps_per_release());
-    promote_quarter(sums[(kNumQuarters - 1U) % 2U], scales.x, scales.w[kTileHalves - 1U],
-                    totals[kTileHalves - 1U] + (kQuartersPerHalf - 1U) * kQuarterValues);
-    if (!has_next || !go_on) return go_on;
+    promote_last_quarter(sums, scales, totals);
   }
+  const ChunkScales scales = load_scales(shared, at.slot, first_row + me.quad(), tile.num_rows);
+  multiply_chunk(sums, rows, weights, scales, totals);
+  ptx::wgmma_wait_group<0>();
+  ring.release(at, tile.warps_per_release());
+  promote_last_quarter(sums, scales, totals);
+  return true;
 }
 
 /// Where weights are M, N = kN: totals of a lane, by m64 of the group's n tile, then as the accumulators of m64nN.
