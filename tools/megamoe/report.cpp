@@ -187,7 +187,7 @@ Json layer_json(const MoeLayerInfo& info) {
 
 std::string backend_text(const PlanInfo& plan) {
   return fmt::format("{} ({})", to_string(plan.backend),
-                     plan.backend == Backend::cpu ? to_string(plan.isa) : to_string(plan.strategy));
+                     plan.backend == Backend::cpu ? to_string(plan.isa) : to_string(plan.fusion));
 }
 
 std::string workers_text(const PlanInfo& plan) {
@@ -197,6 +197,7 @@ std::string workers_text(const PlanInfo& plan) {
 Json plan_json(const PlanInfo& plan) {
   return {{"shape", shape_json(plan.shape)},
           {"backend", to_string(plan.backend)},
+          {"fusion", to_string(plan.fusion)},
           {"strategy", to_string(plan.strategy)},
           {"isa", plan.backend == Backend::cpu ? Json(to_string(plan.isa)) : Json()},
           {"ranks", plan.num_ranks},

@@ -30,7 +30,7 @@ std::string_view to_string(GateUpLayout layout);
 std::string storage_text(const MoeLayerInfo& info);
 Json shape_json(const LayerShape& shape);
 Json layer_json(const MoeLayerInfo& info);
-/// "cpu (avx2)"; on GPUs the strategy: "sm90 (chain)".
+/// "cpu (avx2)"; on GPUs how its stages are launched: "sm90 (chain)".
 std::string backend_text(const PlanInfo& plan);
 /// "4 threads"; on GPUs "132 blocks".
 std::string workers_text(const PlanInfo& plan);
