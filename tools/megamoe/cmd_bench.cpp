@@ -41,6 +41,9 @@ cuBLASLt is no part of MegaMoE: the loader looks for libcublasLt.so.13, then .so
 folders, then in /usr/local/cuda/lib64. As a package of PyPI it is site-packages/nvidia/cu13/lib/libcublasLt.so.13. Without
 it there is no FP8 ceiling, and the heading says why.
 
+Each shape's table is printed, and the record of --out written, as soon as the shape is done. bench/plot_record.py makes an
+SVG chart of records.
+
 --one-rank-of N times one rank of an N-rank group alone: a group of one rank with E/N experts and the same tokens per rank.
 Every expert then gets as many rows, and as many weight bytes are read, as on one rank of the real group.
 
