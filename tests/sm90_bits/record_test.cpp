@@ -9,9 +9,11 @@
 #include <string>
 
 #include "../formats/temp_folder.hpp"
-#include "check/bits/bit_case.hpp"
+#include "check/bits/bit_inputs.hpp"
 #include "check/bits/bit_record.hpp"
+#include "check/bits/bit_runs.hpp"
 #include "check/fnv1a.hpp"
+#include "host/sm90_backend.hpp"
 
 namespace megamoe::bits {
 namespace {
@@ -50,6 +52,41 @@ TEST(BitCases, AreManyAndForceEveryStrategyOnEveryLayer) {
     EXPECT_EQ(forced.size(), 3U) << layer;
     EXPECT_EQ(forced.count(Strategy::automatic), 0U) << layer;
   }
+}
+
+/// What no GPU is needed for: each case is a layer that the public API takes, and its plan on one GPU exists.
+TEST(BitCases, AreLayersThatAnyoneCouldMake) {
+  for (const BitCase& one : bit_cases()) {
+    SCOPED_TRACE(one.name);
+    const auto num_ranks = static_cast<uint32_t>(one.tokens_per_rank.size());
+    EXPECT_TRUE(internal::make_sm90_plan(one.config, num_ranks, {.num_gpus = 1, .num_sms = 132}).ok());
+    const auto inputs = BitInputs::make(one, MM_SOURCE_DIR "/data/tiny-moe");
+    ASSERT_TRUE(inputs.ok()) << inputs.status().to_string();
+    LayerConfig config = one.config;
+    config.tuning = {.threads_per_rank = 1};
+    auto layer = Layer::create(config, inputs->weights(), *Group::threads(num_ranks));
+    ASSERT_TRUE(layer.ok()) << layer.status().to_string();
+    std::vector<std::vector<Bf16>> y;
+    std::vector<RankOutput> outputs;
+    for (const uint32_t num_tokens : one.tokens_per_rank) {
+      outputs.push_back({.y = y.emplace_back(size_t{num_tokens} * config.shape.hidden), .local_expert_rows = {}});
+    }
+    const Status status = layer->run(inputs->ranks(), outputs);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+}
+
+/// Every case of a record must be looked at: one that the list lacks is a failed run, not a silent one.
+TEST(BitRuns, NameWhatTheRecordHasAndTheListLacks) {
+  BitRecord record;
+  const auto last_run = [&record] { return comparing_runs({}, record).back().run(); };
+  EXPECT_EQ(last_run().outcome, CaseOutcome::passed);
+  record.hashes["zipf/pingpong"] = 1;
+  EXPECT_EQ(last_run().outcome, CaseOutcome::passed);
+  record.hashes["zipf/sideways"] = 1;
+  const CaseResult result = last_run();
+  EXPECT_EQ(result.outcome, CaseOutcome::failed);
+  EXPECT_NE(result.message.find("zipf/sideways"), std::string::npos) << result.message;
 }
 
 BitRecord small_record() {
@@ -114,7 +151,7 @@ TEST(BitRecord, OfTheH200HasOneHashALayer) {
   std::map<std::string, uint64_t> layers;
   for (const BitCase& one : bit_cases()) {
     const auto found = record->hashes.find(one.name);
-    ASSERT_NE(found, record->hashes.end()) << one.name;
+    ASSERT_TRUE(found != record->hashes.end()) << one.name;
     EXPECT_EQ(layers.emplace(one.layer, found->second).first->second, found->second) << one.name;
   }
   EXPECT_EQ(record->hashes.size(), bit_cases().size());

@@ -105,8 +105,7 @@ CaseResult find_unknown_cases(const BitRecord& record) {
   std::string unknown;
   const std::vector<BitCase> cases = bit_cases();
   for (const auto& [name, hash] : record.hashes) {
-    const bool is_known = std::ranges::any_of(cases, [&](const BitCase& one) { return one.name == name; });
-    if (!is_known) unknown += (unknown.empty() ? "" : ", ") + name;
+    if (std::ranges::find(cases, name, &BitCase::name) == cases.end()) unknown += (unknown.empty() ? "" : ", ") + name;
   }
   if (unknown.empty()) {
     result.outcome = CaseOutcome::passed;
