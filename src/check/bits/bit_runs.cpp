@@ -95,8 +95,10 @@ Status compare(const BitRecord& record, const BitCase& bit_case, uint64_t hash) 
                  "record anew: the list has changed since");
   }
   if (recorded->second == hash) return {};
-  return {StatusCode::internal, fmt::format("the output's hash must be {}, as recorded on {} at {} (got {})",
-                                            hash_text(recorded->second), record.machine, record.date, hash_text(hash))};
+  return error(StatusCode::internal,
+               fmt::format("the output's hash must be {}, as recorded on {} on {}", hash_text(recorded->second),
+                           record.machine, record.date),
+               hash_text(hash), "find what changed its bits; record anew only if that was meant");
 }
 
 CaseResult find_unknown_cases(const BitRecord& record) {
