@@ -34,6 +34,7 @@ BenchResult wide_result() {
   result.num_gpus = 2;
   result.traffic = {.row_bytes = 1'068'000'000, .link_bytes = 500'000'000};
   result.call_seconds = {5.8e-3, 10e-3, 12.5e-3};
+  result.stage_seconds[static_cast<size_t>(Stage::gemm1)] = 6e-3;
   result.overlap = 1.25;
   result.sm_mhz = 1980;
   result.ceilings = {.gflops = 1'425'000.0,
@@ -90,6 +91,8 @@ TEST(BenchReport, JsonHasWhatTheTableRounds) {
   EXPECT_NEAR(row["fraction_of_read"].get<double>(), row["gbytes_per_s"].get<double>() / 4615.5, 1e-12);
   EXPECT_NEAR(row["link_gbytes_per_s"].get<double>(), 50.0, 1e-9);
   EXPECT_EQ(row["moved_bytes"], 3'170'893'824 + 1'068'000'000);
+  EXPECT_EQ(row["stage_us"].size(), 1U);
+  EXPECT_NEAR(row["stage_us"]["gemm1"].get<double>(), 6000, 1e-9);
   EXPECT_EQ(row["sm_clock_mhz"], 1980);
   EXPECT_EQ(row["one_rank_of"], 8);
 }

@@ -111,6 +111,10 @@ TEST(Bench, RowsCrossBetweenRanksButNoLinks) {
   EXPECT_TRUE(list[0]["link_bytes"].is_null());
   EXPECT_GT(list[0]["overlap"].get<double>(), 0);
   EXPECT_LE(list[0]["overlap"].get<double>(), 1.01);
+  double sum = 0;
+  for (const json& us : list[0]["stage_us"]) sum += us.get<double>();
+  EXPECT_GT(list[0]["stage_us"]["gemm1"].get<double>(), 0);
+  EXPECT_LE(sum, 1.5 * list[0]["max_us"].get<double>());
 }
 
 TEST(Bench, RecordHasDateCommandMachineAndTheRowsThatWerePrinted) {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <iterator>
 #include <numeric>
 #include <optional>
 
@@ -102,22 +104,22 @@ uint32_t num_batches(const BenchRequest& request, const LayerShape& shape, uint6
   return is_given || takes_all_experts ? 1 : kNumRotatedBatches;
 }
 
+using StageSeconds = std::array<double, kNumStages>;
+
 struct CallTime {
   double seconds = 0;
-  double stage_seconds = 0;  ///< of all stages, per worker
+  StageSeconds stages{};  ///< per worker
 };
 
 /// Of the slowest rank on GPUs, whose time is that between events around its launches; else of the mean rank.
 CallTime call_time(const Layer& layer, double wall_seconds) {
   const bool is_gpu = layer.plan().backend != Backend::cpu;
-  CallTime time{.seconds = is_gpu ? 0 : wall_seconds, .stage_seconds = 0};
+  CallTime time{.seconds = is_gpu ? 0 : wall_seconds, .stages = {}};
   for (const RankStats& rank : layer.stats()) {
-    const double busy = std::accumulate(rank.busy_seconds.begin(), rank.busy_seconds.end(), 0.0) / rank.num_workers;
-    if (!is_gpu) {
-      time.stage_seconds += busy / layer.plan().num_ranks;
-    } else if (rank.device_seconds > time.seconds) {
-      time = {.seconds = rank.device_seconds, .stage_seconds = busy};
-    }
+    if (is_gpu && rank.device_seconds <= time.seconds) continue;
+    if (is_gpu) time = {.seconds = rank.device_seconds, .stages = {}};
+    const double num_shares = is_gpu ? rank.num_workers : rank.num_workers * layer.plan().num_ranks;
+    for (size_t i = 0; i < kNumStages; ++i) time.stages[i] += rank.busy_seconds[i] / num_shares;
   }
   return time;
 }
@@ -145,14 +147,25 @@ Result<std::vector<CallTime>> time_calls(const BenchRequest& request, Layer& lay
   return times;
 }
 
+/// Stages' time added up over the time of their call; 0 where they are not timed one by one.
+double overlap(const CallTime& time) {
+  const auto num_timed = std::count_if(time.stages.begin(), time.stages.end(), [](double stage) { return stage > 0; });
+  if (num_timed < 2 || time.seconds <= 0) return 0;
+  return std::accumulate(time.stages.begin(), time.stages.end(), 0.0) / time.seconds;
+}
+
 void add_times(const std::vector<CallTime>& times, BenchResult& result) {
-  std::vector<double> overlaps;
-  for (const CallTime& time : times) {
-    result.call_seconds.push_back(time.seconds);
-    overlaps.push_back(time.seconds > 0 ? time.stage_seconds / time.seconds : 0);
-  }
+  const auto median_of = [&times](const auto& value) {
+    std::vector<double> values;
+    std::transform(times.begin(), times.end(), std::back_inserter(values), value);
+    return median(std::move(values));
+  };
+  for (const CallTime& time : times) result.call_seconds.push_back(time.seconds);
   std::sort(result.call_seconds.begin(), result.call_seconds.end());
-  result.overlap = median(std::move(overlaps));
+  result.overlap = median_of(overlap);
+  for (size_t i = 0; i < kNumStages; ++i) {
+    result.stage_seconds[i] = median_of([i](const CallTime& time) { return time.stages[i]; });
+  }
   if (result.plan.backend == Backend::cpu) return;
   if (const Result<GpuState> gpu = read_gpu_state(); gpu) result.sm_mhz = gpu->clocks.sm_mhz;
 }

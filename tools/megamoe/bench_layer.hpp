@@ -2,6 +2,7 @@
 
 // Timing layers with synthetic weights and tokens, against the two ceilings of this machine.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,13 +47,14 @@ struct BenchResult {
   PlanInfo plan;
   Strategy strategy = Strategy::automatic;  ///< GPU only: that of the last call
   uint32_t tokens_per_rank = 0;
-  uint64_t num_rows = 0;             ///< rows that experts received, over all ranks
-  uint32_t num_active_experts = 0;   ///< experts that received any
-  uint64_t weight_bytes = 0;         ///< values and scales of the active experts, as stored
-  uint32_t num_gpus = 0;             ///< that play the ranks; 0 on the CPU
-  Traffic traffic;                   ///< mean of the batches
-  std::vector<double> call_seconds;  ///< sorted
-  /// Median of the stages' time per worker, added up, over the time of their call; 0: the backend does not tell.
+  uint64_t num_rows = 0;                           ///< rows that experts received, over all ranks
+  uint32_t num_active_experts = 0;                 ///< experts that received any
+  uint64_t weight_bytes = 0;                       ///< values and scales of the active experts, as stored
+  uint32_t num_gpus = 0;                           ///< that play the ranks; 0 on the CPU
+  Traffic traffic;                                 ///< mean of the batches
+  std::vector<double> call_seconds;                ///< sorted
+  std::array<double, kNumStages> stage_seconds{};  ///< medians, per worker; on GPUs of the slowest rank
+  /// Median of the stages' time per worker, added up, over the time of their call; 0: not timed one by one.
   double overlap = 0;
   std::optional<uint32_t> sm_mhz;  ///< the GPU's clock right after the last call
   Ceilings ceilings;

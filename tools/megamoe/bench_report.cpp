@@ -21,6 +21,16 @@ std::string percent_text(std::optional<double> fraction) {
   return fraction ? fmt::format("{:.1f} %", 100 * *fraction) : "-";
 }
 
+Json stages_json(const BenchResult& result) {
+  Json stages = Json::object();
+  for (size_t i = 0; i < kNumStages; ++i) {
+    if (result.stage_seconds[i] > 0) {
+      stages[std::string(to_string(static_cast<Stage>(i)))] = result.stage_seconds[i] * 1e6;
+    }
+  }
+  return stages;
+}
+
 Json result_json(const BenchRequest& request, const BenchResult& result) {
   const Ceilings& ceilings = result.ceilings;
   const std::optional<double> of_compute = fraction_of_compute(result);
@@ -44,6 +54,7 @@ Json result_json(const BenchRequest& request, const BenchResult& result) {
           {"gbytes_per_s", result.gbytes_per_s()},
           {"link_bytes", has_links ? Json(result.traffic.link_bytes) : Json()},
           {"link_gbytes_per_s", has_links ? Json(result.link_gbytes_per_s()) : Json()},
+          {"stage_us", stages_json(result)},
           {"overlap", result.overlap > 0 ? Json(result.overlap) : Json()},
           {"ceiling_gflops", ceilings.gflops ? Json(*ceilings.gflops) : Json()},
           {"ceiling_arithmetic", ceilings.gflops ? Json(ceilings.arithmetic) : Json()},
