@@ -81,6 +81,15 @@ enum {
   MM_PIN_CORE = 3  /* each thread stays on one core; only for CPUs that nobody else uses */
 };
 
+/* How the Hopper kernels lay tiles on the tensor cores: the same bits from all of them. */
+typedef int32_t mm_strategy;
+enum {
+  MM_STRATEGY_AUTO = 0,        /* chosen in every call */
+  MM_STRATEGY_COOPERATIVE = 1, /* two math groups share every tile */
+  MM_STRATEGY_PINGPONG = 2,    /* two math groups on different tiles */
+  MM_STRATEGY_SMALL_BATCH = 3  /* weights are the instruction's rows, tokens its columns */
+};
+
 /* Where a token's router weight is multiplied in. */
 typedef int32_t mm_router_weight_position;
 enum { MM_ROUTER_WEIGHT_BEFORE_GEMM2 = 0, MM_ROUTER_WEIGHT_AT_COMBINE = 1 };
@@ -116,6 +125,7 @@ typedef struct mm_layer_config {
   uint32_t experts_per_wave;
   mm_isa isa;
   mm_pin pin;                /* need not be the same on every rank */
+  mm_strategy strategy;      /* only for MM_BACKEND_SM90 and MM_BACKEND_CHAIN */
   uint64_t timeout_ms;       /* longest wait for another rank or worker */
   uint64_t start_timeout_ms; /* the same for the first call on a workspace; 0 = ten minutes. The longer one counts */
   mm_progress_fn progress;   /* may be NULL */
@@ -189,6 +199,7 @@ typedef struct mm_plan_info {
   size_t struct_bytes;
   mm_backend backend;
   mm_isa isa;
+  mm_strategy strategy; /* as the config says */
   uint32_t num_ranks;
   uint32_t max_tokens_per_rank;
   uint32_t threads_per_rank;

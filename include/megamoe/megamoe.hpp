@@ -89,6 +89,18 @@ enum class Pin : uint8_t {
 std::string_view to_string(Pin pin);
 Result<Pin> parse_pin(std::string_view name);
 
+/// How the Hopper kernels lay gemm1's and gemm2's tiles on the tensor cores. All give the same bits; `automatic`
+/// chooses in every call by a rule that the plan tells.
+enum class Strategy : uint8_t {
+  automatic,
+  cooperative,  ///< two math groups share every tile: rows of the pool are M
+  pingpong,     ///< two math groups on different tiles, so that one's epilogue runs while the other multiplies
+  small_batch,  ///< weights are M, rows of the pool are N: no padding where an expert has few rows
+};
+/// "auto", "cooperative", "pingpong", "small_batch".
+std::string_view to_string(Strategy strategy);
+Result<Strategy> parse_strategy(std::string_view name);
+
 /// Zero means "choose for me". None of these changes one bit of the result, but for the instruction sets that Isa
 /// names.
 struct Tuning {
@@ -99,7 +111,8 @@ struct Tuning {
   uint32_t gemm2_block_n = 0;     ///< hidden columns per gemm2 tile; a multiple of 16
   uint32_t experts_per_wave = 0;  ///< local experts whose gemm1 tiles come before their gemm2 tiles
   Isa isa = Isa::automatic;
-  Pin pin = Pin::automatic;  ///< need not be the same on every rank
+  Pin pin = Pin::automatic;                 ///< need not be the same on every rank
+  Strategy strategy = Strategy::automatic;  ///< only for sm90 and chain
 };
 
 /// Everything that fixes a layer but its weights.
@@ -144,12 +157,12 @@ class ArrayWeights final : public WeightSource {
 // ---------------------------------------------------------------- plan
 
 /// How the stages of a call are run.
-enum class Strategy : uint8_t {
+enum class Fusion : uint8_t {
   fused,  ///< by workers that do all of them, tile by tile
   chain,  ///< by one launch after the other
 };
 /// "fused", "chain".
-std::string_view to_string(Strategy strategy);
+std::string_view to_string(Fusion fusion);
 
 /// One buffer of the plan.
 struct PlanBuffer {
@@ -163,7 +176,10 @@ struct PlanBuffer {
 struct PlanInfo {
   LayerShape shape;
   Backend backend = Backend::cpu;
-  Strategy strategy = Strategy::fused;
+  Fusion fusion = Fusion::fused;
+  Strategy strategy = Strategy::automatic;  ///< as the tuning says
+  /// When a call takes which strategy, in words; empty on the CPU.
+  std::string strategy_rule;
   Isa isa = Isa::scalar;  ///< of the CPU's kernels
   uint32_t num_ranks = 0;
   uint32_t max_tokens_per_rank = 0;
@@ -198,8 +214,9 @@ struct RankStats {
   std::array<double, kNumStages> busy_seconds{};  ///< summed over the rank's workers
   double wait_seconds = 0;                        ///< summed over the rank's workers: barriers, arrivals, masks
   double wall_seconds = 0;
-  double device_seconds = 0;       ///< GPU only: from the first launch's begin to the last one's end
-  uint32_t num_rows_received = 0;  ///< pool rows of routed experts
+  double device_seconds = 0;                ///< GPU only: from the first launch's begin to the last one's end
+  Strategy strategy = Strategy::automatic;  ///< GPU only: what gemm1 and gemm2 ran as; never automatic there
+  uint32_t num_rows_received = 0;           ///< pool rows of routed experts
   uint32_t num_workers = 0;
 };
 

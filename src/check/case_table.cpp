@@ -6,20 +6,11 @@
 #include <numeric>
 
 #include "check/case_builder.hpp"
+#include "check/fnv1a.hpp"
 #include "host/errors.hpp"
 
 namespace megamoe {
 namespace check {
-namespace {
-
-/// FNV-1a: a case keeps its data when others are added before it.
-uint64_t hash(std::string_view text) {
-  uint64_t value = 0xCBF29CE484222325U;
-  for (const char letter : text) value = (value ^ static_cast<uint8_t>(letter)) * 0x100000001B3U;
-  return value;
-}
-
-}  // namespace
 
 CheckCase CaseBuilder::base(std::string name) {
   CheckCase check_case;
@@ -38,7 +29,8 @@ void CaseBuilder::add(Suite smallest_suite, CheckCase check_case) {
   check_case.config.max_tokens_per_rank = max_tokens;
   check_case.weights.shape = check_case.config.shape;
   check_case.input.shape = check_case.config.shape;
-  check_case.weights.seed = hash(check_case.name);
+  // From the name: a case keeps its data when others are added before it.
+  check_case.weights.seed = fnv1a(check_case.name);
   check_case.input.seed = ~check_case.weights.seed;
   cases_.push_back(std::move(check_case));
 }

@@ -106,7 +106,8 @@ class CaseRun {
   CaseRun(const CheckCase& check_case, Backend backend) : case_(check_case) {
     case_.config.backend = backend;
     if (runs_on_cpu(backend) || case_.tuning_role == TuningRole::subject) return;
-    case_.config.tuning = {.experts_per_wave = case_.config.tuning.experts_per_wave};
+    const Tuning& tuning = case_.config.tuning;
+    case_.config.tuning = {.experts_per_wave = tuning.experts_per_wave, .strategy = tuning.strategy};
   }
 
   /// ok() with an empty string if all is well, a string that says what is wrong, or the status that stopped the run.
@@ -124,6 +125,14 @@ class CaseRun {
   }
 
  private:
+  /// A strategy that is forced must have run.
+  std::string check_strategy(const Layer& layer) const {
+    const Strategy forced = case_.config.tuning.strategy;
+    const Strategy ran = layer.stats().front().strategy;
+    if (forced == Strategy::automatic || forced == ran) return {};
+    return fmt::format("strategy {} must have run (got {})", to_string(forced), to_string(ran));
+  }
+
   Result<std::string> run_call(const CheckCall& call, size_t call_idx, Runnable& tested, Runnable& plain,
                                CaseResult& result) {
     SyntheticInputSpec spec = case_.input;
@@ -135,6 +144,7 @@ class CaseRun {
     std::vector<uint32_t> rows;
     const Result<std::vector<Bf16>> y = tested.run(batch, call.tokens_per_rank, rows);
     MM_RETURN_IF_ERROR(y.status());
+    if (std::string problem = check_strategy(tested.layer); !problem.empty()) return problem;
     if (std::string problem = check_rows(batch, case_.config.shape, rows); !problem.empty()) return problem;
 
     const SyntheticWeights weights(case_.weights);

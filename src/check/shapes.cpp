@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -57,6 +58,21 @@ Result<NamedShape> parse_shape(std::string_view text) {
                     .model = "given on the command line",
                     .shape = shape((*numbers)[0], (*numbers)[1], (*numbers)[2], (*numbers)[3]),
                     .activation = {}};
+}
+
+Result<std::vector<NamedShape>> parse_shapes(std::string_view text) {
+  std::vector<NamedShape> shapes;
+  const std::vector<std::string_view> pieces = split_commas(text);
+  for (size_t first = 0; first < pieces.size();) {
+    const bool is_number = !pieces[first].empty() && pieces[first].front() >= '0' && pieces[first].front() <= '9';
+    const size_t last = std::min(first + (is_number ? 3 : 0), pieces.size() - 1);
+    // The pieces lie side by side in `text`.
+    const Result<NamedShape> shape = parse_shape({pieces[first].data(), pieces[last].data() + pieces[last].size()});
+    if (!shape) return shape.status();
+    shapes.push_back(*shape);
+    first = last + 1;
+  }
+  return shapes;
 }
 
 }  // namespace megamoe

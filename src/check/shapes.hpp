@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "check/synthetic.hpp"
 #include "megamoe/types.hpp"
@@ -30,5 +31,8 @@ std::string shape_names();
 /// One of named_shapes() by name, or four numbers "hidden,intermediate,experts,top_k". Checks only that the numbers are
 /// within the limits of LayerShape's types; plan() checks the rest. Errors: anything else.
 Result<NamedShape> parse_shape(std::string_view text);
+
+/// Several of them with commas between, such as "v3,64,32,8,2,v4-pro". Errors: the first that is none.
+Result<std::vector<NamedShape>> parse_shapes(std::string_view text);
 
 }  // namespace megamoe

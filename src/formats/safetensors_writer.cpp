@@ -1,10 +1,5 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -12,61 +7,13 @@
 #include "formats/quote.hpp"
 #include "formats/safetensors.hpp"
 #include "formats/strict_json.hpp"
+#include "formats/temporary_file.hpp"
 #include "host/errors.hpp"
 
 namespace megamoe {
 namespace {
 
 using nlohmann::json;
-
-/// A file under a temporary name that vanishes unless it is committed.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(std::string target) : target_(std::move(target)) {}
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (descriptor_ < 0) return;
-    ::close(descriptor_);
-    ::unlink(name_.c_str());
-  }
-
-  Status create() {
-    static std::atomic<uint32_t> counter{0};
-    name_ = fmt::format("{}.{}.{}.tmp", target_, ::getpid(), counter.fetch_add(1));
-    descriptor_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return descriptor_ < 0 ? failure("must be creatable") : Status();
-  }
-
-  Status write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t num_written = ::write(descriptor_, bytes.data(), bytes.size());
-      if (num_written < 0 && errno == EINTR) continue;
-      if (num_written <= 0) return failure("must be writable");
-      bytes = bytes.subspan(static_cast<size_t>(num_written));
-    }
-    return {};
-  }
-
-  /// Makes the file durable and gives it its name.
-  Status commit() {
-    if (::fsync(descriptor_) != 0) return failure("must reach the disk");
-    if (::rename(name_.c_str(), target_.c_str()) != 0) return failure("must be replaceable");
-    ::close(descriptor_);
-    descriptor_ = -1;
-    return {};
-  }
-
- private:
-  Status failure(std::string_view rule) const {
-    return invalid_argument(fmt::format("{} {}", target_, rule), std::strerror(errno),
-                            "check the folder, its permissions and its free space");
-  }
-
-  std::string target_;
-  std::string name_;
-  int descriptor_ = -1;
-};
 
 Status check_tensors(std::span<const TensorView> tensors) {
   std::set<std::string_view> names;

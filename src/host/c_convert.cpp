@@ -61,6 +61,12 @@ constexpr std::array kPins{
     Choice<Pin>{MM_PIN_NODE, Pin::node, "MM_PIN_NODE"},
     Choice<Pin>{MM_PIN_CORE, Pin::core, "MM_PIN_CORE"},
 };
+constexpr std::array kStrategies{
+    Choice<Strategy>{MM_STRATEGY_AUTO, Strategy::automatic, "MM_STRATEGY_AUTO"},
+    Choice<Strategy>{MM_STRATEGY_COOPERATIVE, Strategy::cooperative, "MM_STRATEGY_COOPERATIVE"},
+    Choice<Strategy>{MM_STRATEGY_PINGPONG, Strategy::pingpong, "MM_STRATEGY_PINGPONG"},
+    Choice<Strategy>{MM_STRATEGY_SMALL_BATCH, Strategy::small_batch, "MM_STRATEGY_SMALL_BATCH"},
+};
 constexpr std::array kRouterWeights{
     Choice<RouterWeightPosition>{MM_ROUTER_WEIGHT_BEFORE_GEMM2, RouterWeightPosition::before_gemm2,
                                  "MM_ROUTER_WEIGHT_BEFORE_GEMM2"},
@@ -163,8 +169,16 @@ Result<LayerConfig> to_config(const mm_layer_config& from) {
   if (!isa) return isa.status();
   const auto pin = choose("config.pin", from.pin, kPins);
   if (!pin) return pin.status();
-  to.tuning = {
-      from.threads_per_rank, from.block_m, from.gemm1_block_n, from.gemm2_block_n, from.experts_per_wave, *isa, *pin};
+  const auto strategy = choose("config.strategy", from.strategy, kStrategies);
+  if (!strategy) return strategy.status();
+  to.tuning = {.threads_per_rank = from.threads_per_rank,
+               .block_m = from.block_m,
+               .gemm1_block_n = from.gemm1_block_n,
+               .gemm2_block_n = from.gemm2_block_n,
+               .experts_per_wave = from.experts_per_wave,
+               .isa = *isa,
+               .pin = *pin,
+               .strategy = *strategy};
   Status status = to_timeout("config.timeout_ms", from.timeout_ms, to.timeout);
   if (status.ok() && from.start_timeout_ms != 0) {
     status = to_timeout("config.start_timeout_ms", from.start_timeout_ms, to.start_timeout);
@@ -239,6 +253,7 @@ RankOutput to_output(const mm_rank_output& from, uint32_t num_tokens, const Laye
 void fill_plan_info(const PlanInfo& plan, mm_plan_info& info) {
   info.backend = static_cast<mm_backend>(plan.backend);
   info.isa = static_cast<mm_isa>(plan.isa);
+  info.strategy = static_cast<mm_strategy>(plan.strategy);
   info.num_ranks = plan.num_ranks;
   info.max_tokens_per_rank = plan.max_tokens_per_rank;
   info.threads_per_rank = plan.threads_per_rank;

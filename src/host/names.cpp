@@ -47,12 +47,27 @@ Result<Backend> parse_backend(std::string_view name) {
                name);
 }
 
-std::string_view to_string(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::fused: return "fused";
-    case Strategy::chain: return "chain";
+std::string_view to_string(Fusion fusion) {
+  switch (fusion) {
+    case Fusion::fused: return "fused";
+    case Fusion::chain: return "chain";
   }
   return "unknown";
+}
+
+std::string_view to_string(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::automatic: return "auto";
+    case Strategy::cooperative: return "cooperative";
+    case Strategy::pingpong: return "pingpong";
+    case Strategy::small_batch: return "small_batch";
+  }
+  return "unknown";
+}
+
+Result<Strategy> parse_strategy(std::string_view name) {
+  return parse("strategy",
+               std::array{Strategy::automatic, Strategy::cooperative, Strategy::pingpong, Strategy::small_batch}, name);
 }
 
 std::string_view to_string(Isa isa) {

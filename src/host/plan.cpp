@@ -125,6 +125,10 @@ Result<Plan> make_shared_plan(const LayerConfig& config, Backend backend, uint32
 }
 
 Result<Plan> make_cpu_layer_plan(const LayerConfig& config, uint32_t num_ranks) {
+  if (config.tuning.strategy != Strategy::automatic) {
+    return error(StatusCode::unsupported, "strategy must be auto on cpu: it names how Hopper kernels multiply",
+                 to_string(config.tuning.strategy), "leave it out, or use backend sm90 or chain");
+  }
   auto cpu = make_cpu_plan(config.tuning, num_ranks);
   MM_RETURN_IF_ERROR(cpu.status());
   auto plan = make_shared_plan(config, Backend::cpu, num_ranks, cpu_tiles(config, num_ranks, cpu->num_workers));
@@ -145,7 +149,9 @@ Result<Plan> make_sm90_layer_plan(const LayerConfig& config, uint32_t num_ranks)
                                {kSm90BlockM, kSm90Gemm1BlockN, kSm90Gemm2BlockN, sm90->blocks_per_rank});
   MM_RETURN_IF_ERROR(plan.status());
   plan->sm90 = *std::move(sm90);
-  plan->info.strategy = Strategy::chain;
+  plan->info.fusion = Fusion::chain;
+  plan->info.strategy = config.tuning.strategy;
+  plan->info.strategy_rule = strategy_rule(config.tuning.strategy);
   plan->info.scratch_bytes = Sm90Staging::of(plan->rules.dims).num_bytes;
   return plan;
 }

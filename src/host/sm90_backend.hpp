@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "host/backend.hpp"
 #include "host/plan.hpp"
@@ -32,6 +33,14 @@ inline constexpr uint32_t kSm90Gemm2BlockN = 256;
 /// validate_config() accepts and at least one GPU. Errors: unsupported, for tuning that is the CPU's, for more ranks
 /// than the GPUs can play, for a shape that the kernels cannot take.
 Result<Sm90Plan> make_sm90_plan(const LayerConfig& config, uint32_t num_ranks, const HopperGpus& gpus);
+
+/// Up to this many rows an expert on average weights as M are faster (docs/perf/0008).
+inline constexpr uint32_t kMaxSmallBatchMean = 16;
+/// What a call takes that brings `num_rows` rows, masked ones included, to `num_experts` routed experts: `wanted`, or
+/// what is fastest if that is automatic. ENSURES never automatic.
+Strategy choose_strategy(Strategy wanted, uint64_t num_rows, uint32_t num_experts);
+/// The same in words.
+std::string strategy_rule(Strategy wanted);
 
 /// What a call of a Hopper layer finds in L2.
 enum class L2State : uint32_t { as_it_is, flushed };

@@ -42,6 +42,17 @@ Status check_tuning(const Tuning& tuning) {
 
 }  // namespace
 
+Strategy choose_strategy(Strategy wanted, uint64_t num_rows, uint32_t num_experts) {
+  if (wanted != Strategy::automatic) return wanted;
+  return num_rows <= uint64_t{kMaxSmallBatchMean} * num_experts ? Strategy::small_batch : Strategy::cooperative;
+}
+
+std::string strategy_rule(Strategy wanted) {
+  if (wanted != Strategy::automatic) return fmt::format("{} in every call, as asked for", to_string(wanted));
+  return fmt::format("{} in calls of at most {} rows a routed expert on average, {} in others",
+                     to_string(Strategy::small_batch), kMaxSmallBatchMean, to_string(Strategy::cooperative));
+}
+
 Result<Sm90Plan> make_sm90_plan(const LayerConfig& config, uint32_t num_ranks, const HopperGpus& gpus) {
   MM_RETURN_IF_ERROR(check_tuning(config.tuning));
   constexpr uint32_t kMaxIntermediate = kSm90Gemm1BlockN * flow::kMaxGemm1NBlocks;

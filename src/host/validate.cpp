@@ -73,6 +73,10 @@ Status validate_tuning(const LayerShape& shape, const Tuning& tuning) {
     return invalid_argument("pin must be automatic, none, node or core", static_cast<uint32_t>(tuning.pin),
                             "use one of the enumerators");
   }
+  if (tuning.strategy > Strategy::small_batch) {
+    return invalid_argument("strategy must be automatic, cooperative, pingpong or small_batch",
+                            static_cast<uint32_t>(tuning.strategy), "use one of the enumerators");
+  }
   if (tuning.block_m != 0 && std::find(kBlockM.begin(), kBlockM.end(), tuning.block_m) == kBlockM.end()) {
     return invalid_argument("block_m must be 16, 32, 64, 128 or 256", tuning.block_m, "use 0 to let MegaMoE choose");
   }

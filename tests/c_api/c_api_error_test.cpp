@@ -90,6 +90,7 @@ TEST_F(CApiErrors, EnumerationsOutsideTheirValues) {
   expect_config_refused(config.backend, "config.backend", "MM_BACKEND_CPU = 1");
   expect_config_refused(config.isa, "config.isa", "MM_ISA_AVX2 = 2");
   expect_config_refused(config.pin, "config.pin", "MM_PIN_NODE = 2");
+  expect_config_refused(config.strategy, "config.strategy", "MM_STRATEGY_PINGPONG = 2");
   expect_config_refused(config.router_weight, "config.router_weight", "MM_ROUTER_WEIGHT_AT_COMBINE = 1");
   expect_config_refused(config.activation_scale, "config.activation_scale", "MM_ACTIVATION_SCALE_FP32 = 0");
   expect_config_refused(small_.c_routed[0].layout, "routed[0].layout", "MM_GATE_UP_SEPARATE = 0");

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "cli_process.hpp"
 
@@ -87,6 +89,52 @@ TEST(Bench, TextHasOneLineForEachNumberOfTokens) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("of compute"), std::string::npos);
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 5);
+}
+
+TEST(Bench, SeveralShapesGiveATableEach) {
+  const auto outcome =
+      call_cli("bench --shape 256,128,8,2,128,128,4,1 --tokens 1,4 --repeat 1 --warmup 0 --min-time 0 --threads 1");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const size_t first = outcome.out.find("256,128,8,2: backend cpu");
+  const size_t second = outcome.out.find("\n128,128,4,1: backend cpu");
+  EXPECT_EQ(first, 0U) << outcome.out;
+  ASSERT_NE(second, std::string::npos) << outcome.out;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 5 + 1 + 5);
+}
+
+TEST(Bench, RowsCrossBetweenRanksButNoLinks) {
+  const json list = bench("--shape 256,128,8,2 --tokens 4 --ranks 2");
+  ASSERT_EQ(list.size(), 1U);
+  // FP8 values, two scales and the router weight there, BF16 back.
+  EXPECT_EQ(list[0]["row_bytes"], 16 * (256 + 2 * 4 + 4 + 512));
+  EXPECT_EQ(list[0]["moved_bytes"], list[0]["weight_bytes"].get<uint64_t>() + list[0]["row_bytes"].get<uint64_t>());
+  EXPECT_TRUE(list[0]["link_bytes"].is_null());
+  EXPECT_GT(list[0]["overlap"].get<double>(), 0);
+  EXPECT_LE(list[0]["overlap"].get<double>(), 1.01);
+  double sum = 0;
+  for (const json& us : list[0]["stage_us"]) sum += us.get<double>();
+  EXPECT_GT(list[0]["stage_us"]["gemm1"].get<double>(), 0);
+  EXPECT_LE(sum, 1.5 * list[0]["max_us"].get<double>());
+}
+
+TEST(Bench, RecordHasDateCommandMachineAndTheRowsThatWerePrinted) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("record.json");
+  const json list = bench("--shape 256,128,8,2,128,128,4,1 --tokens 2 --out " + path);
+  ASSERT_EQ(list.size(), 2U);
+  const json record = json::parse(testing::read_file(path), nullptr, false);
+  ASSERT_TRUE(record.is_object());
+  EXPECT_EQ(record["kind"], "megamoe bench");
+  EXPECT_EQ(record["rows"], list);
+  EXPECT_EQ(record["date"].get<std::string>().size(), std::string("2026-11-30T01:30:00Z").size());
+  const auto command = record["command"].get<std::vector<std::string>>();
+  EXPECT_EQ(command.at(1), "bench");
+  EXPECT_EQ(command.back(), "--json");
+  EXPECT_EQ(record["ceilings"]["gflops"], list[0]["ceiling_gflops"]);
+  EXPECT_GT(record["machine"]["hardware_threads"].get<int>(), 0);
+  EXPECT_TRUE(record["machine"]["gpu"].contains("driver") || record["machine"]["gpu"].contains("unknown"));
+  const auto is_left_over = [&](const auto& entry) { return entry.path() != path; };
+  EXPECT_EQ(std::count_if(std::filesystem::directory_iterator(folder.path()), {}, is_left_over), 0);
 }
 
 }  // namespace

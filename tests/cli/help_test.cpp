@@ -43,7 +43,8 @@ INSTANTIATE_TEST_SUITE_P(
         HelpCase{"check", {"--backend", "--suite", "--filter", "--list", "N passed, N failed"}},
         HelpCase{"bench",
                  {"--shape", "--tokens", "--ranks", "--format", "--routing", "zipf:S", "--one-rank-of", "--repeat",
-                  "--warmup", "--min-time", "--threads", "--isa", "median", "seconds"}},
+                  "--warmup", "--min-time", "--threads", "--isa", "median", "seconds", "--out", "--cublaslt",
+                  "LD_LIBRARY_PATH"}},
         HelpCase{"demo", {"--data", "four", "stored"}}),
     [](const auto& test) { return test.param.command; });
 

@@ -104,6 +104,16 @@ TEST(Output, PlanTextNamesEveryBuffer) {
   }
 }
 
+TEST(Output, BitCasesOfARecordCanBeListed) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("hashes.json");
+  write_file(path, R"({"machine": "", "driver": "", "megamoe": "", "date": "", "command": "", "cases": {},
+                      "hash": "FNV-1a, 64 bits, of the BF16 outputs of all ranks, rank after rank, low byte first"})");
+  const json listed = call_json("check --backend chain --list --filter /pingpong --bits " + path);
+  EXPECT_GE(listed["cases"].size(), 15U);
+  for (const json& name : listed["cases"]) EXPECT_EQ(name.get<std::string>().find("bits/"), 0U) << name;
+}
+
 TEST(Output, CheckEndsWithItsCounts) {
   const json listed = call_json("check --list");
   ASSERT_GT(listed["cases"].size(), 0U);

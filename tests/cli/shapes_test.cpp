@@ -45,6 +45,19 @@ TEST(Shapes, FourNumbersAreHiddenIntermediateExpertsTopK) {
   EXPECT_EQ(parsed->shape.top_k, 2U);
 }
 
+TEST(Shapes, ListsMayMixNamesAndNumbers) {
+  const auto shapes = parse_shapes("v3,64,32,8,2,v4-pro,128,32,8,2");
+  ASSERT_TRUE(shapes.ok()) << shapes.status().message();
+  ASSERT_EQ(shapes->size(), 4U);
+  EXPECT_EQ((*shapes)[0].name, "v3");
+  EXPECT_EQ((*shapes)[1].shape.hidden, 64U);
+  EXPECT_EQ((*shapes)[2].name, "v4-pro");
+  EXPECT_EQ((*shapes)[3].shape.hidden, 128U);
+  for (const char* text : {"", "v3,", ",v3", "v3,,v4-pro", "64,32,8", "64,32,8,2,", "v3,64", "64,32,8,v3"}) {
+    EXPECT_FALSE(parse_shapes(text).ok()) << "'" << text << "'";
+  }
+}
+
 TEST(Numbers, WholeNumbersAreDigitsInRange) {
   EXPECT_EQ(*parse_whole("x", "0", {}), 0U);
   EXPECT_EQ(*parse_whole("x", "4294967295", {}), 4294967295U);

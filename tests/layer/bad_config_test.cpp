@@ -85,6 +85,13 @@ const std::vector<BadConfig>& bad_configs() {
       {"PinEnum",
        [](auto& c) { c.tuning.pin = Pin{4}; },
        {"pin must be automatic, none, node or core", "(got 4)", "enumerators"}},
+      {"StrategyEnum",
+       [](auto& c) { c.tuning.strategy = Strategy{4}; },
+       {"strategy must be automatic, cooperative, pingpong or small_batch", "(got 4)", "enumerators"}},
+      {"StrategyOnCpu",
+       [](auto& c) { c.tuning.strategy = Strategy::pingpong; },
+       {"strategy must be auto on cpu", "(got pingpong)", "use backend sm90 or chain"},
+       StatusCode::unsupported},
       {"BlockM48",
        [](auto& c) { c.tuning.block_m = 48; },
        {"block_m must be 16, 32, 64, 128 or 256", "(got 48)", "use 0"}},
@@ -152,6 +159,8 @@ TEST(BadNames, ListTheGoodOnes) {
                  {"isa must be one of auto, scalar, avx2, avx512", "(got sse9)", "choose one"});
   expect_refused(parse_pin("socket").status(), StatusCode::invalid_argument,
                  {"pin must be one of auto, none, node, core", "(got socket)", "choose one"});
+  expect_refused(parse_strategy("wide").status(), StatusCode::invalid_argument,
+                 {"strategy must be one of auto, cooperative, pingpong, small_batch", "(got wide)", "choose one"});
 }
 
 // ---------------------------------------------------------------- weights

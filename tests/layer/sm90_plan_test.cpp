@@ -57,6 +57,18 @@ TEST(Sm90Plan, RefusesWhatTheKernelsCannotTake) {
                  {"the 2 Hopper GPUs must play all ranks, at most 8 each", "(got 17)", "fewer ranks"});
 }
 
+TEST(Sm90Plan, StrategyIsTheOneAskedForOrFollowsTheMeanRows) {
+  using internal::choose_strategy;
+  EXPECT_EQ(choose_strategy(Strategy::automatic, 0, 8), Strategy::small_batch);
+  EXPECT_EQ(choose_strategy(Strategy::automatic, 8 * internal::kMaxSmallBatchMean, 8), Strategy::small_batch);
+  EXPECT_EQ(choose_strategy(Strategy::automatic, 8 * internal::kMaxSmallBatchMean + 1, 8), Strategy::cooperative);
+  for (const Strategy forced : {Strategy::cooperative, Strategy::pingpong, Strategy::small_batch}) {
+    EXPECT_EQ(choose_strategy(forced, 1, 8), forced);
+    EXPECT_EQ(internal::strategy_rule(forced).find(to_string(forced)), 0U);
+  }
+  EXPECT_NE(internal::strategy_rule(Strategy::automatic).find("at most 16 rows"), std::string::npos);
+}
+
 TEST(Sm90Plan, StagingHoldsEveryInputAndOutput) {
   flow::Dims dims;
   dims.hidden = 144;

@@ -15,14 +15,17 @@ constexpr uint64_t kSeed = 11;
 /// Of dispatch and combine.
 constexpr uint32_t kPlainThreads = 64;
 
-flow::Dims dims_of(const LayerCase& layer_case, const RunSpec& spec) {
-  return {.num_ranks = static_cast<uint32_t>(spec.num_tokens.size()),
-          .hidden = layer_case.shape.hidden,
-          .intermediate = layer_case.shape.intermediate,
-          .num_experts = layer_case.shape.num_experts,
-          .num_shared = layer_case.shape.num_shared_experts,
-          .top_k = layer_case.shape.top_k,
-          .max_tokens = std::max(1U, *std::max_element(spec.num_tokens.begin(), spec.num_tokens.end())),
+flow::Dims dims_of(const LayerJob& job, const RunSpec& spec) {
+  const LayerShape& shape = job.config.shape;
+  uint32_t max_tokens = 1;
+  for (const RankInput& input : job.inputs) max_tokens = std::max(max_tokens, input.num_tokens);
+  return {.num_ranks = static_cast<uint32_t>(job.inputs.size()),
+          .hidden = shape.hidden,
+          .intermediate = shape.intermediate,
+          .num_experts = shape.num_experts,
+          .num_shared = shape.num_shared_experts,
+          .top_k = shape.top_k,
+          .max_tokens = max_tokens,
           .block_m = spec.block_m,
           .gemm1_block_n = kGemm1BlockN,
           .gemm2_block_n = kGemm2BlockN,
@@ -48,22 +51,36 @@ SyntheticBatch batch_of(const LayerCase& layer_case) {
                         layer_case.num_all_tokens());
 }
 
+/// A layer case as a job, with what the job's views look at.
+struct CaseJob {
+  SyntheticWeights weights;
+  SyntheticBatch batch;
+  LayerJob job;
+
+  CaseJob(const LayerCase& layer_case, const RunSpec& spec)
+      : weights(weights_of(layer_case)), batch(batch_of(layer_case)), job{{}, weights, batch.split(spec.num_tokens)} {
+    job.config.shape = layer_case.shape;
+    job.config.activation = layer_case.activation;
+  }
+};
+
 class EmulatedLayer {
  public:
-  EmulatedLayer(const LayerCase& layer_case, const RunSpec& spec)
-      : case_(layer_case),
+  EmulatedLayer(const LayerJob& job, const RunSpec& spec)
+      : job_(job),
         spec_(spec),
-        dims_(dims_of(layer_case, spec)),
+        dims_(dims_of(job, spec)),
         gemm1_(MatrixLayout::gemm1(dims_.hidden, dims_.intermediate)),
         gemm2_(MatrixLayout::gemm2(dims_.hidden, dims_.intermediate)),
         ranks_(dims_, spec.options, memory_bytes()) {
     for (uint32_t r = 0; r < dims_.num_ranks; ++r) add_rank(r);
+    write_inputs();
   }
 
-  void write_inputs(const std::vector<RankInput>& inputs) {
+  void write_inputs() {
     for (uint32_t r = 0; r < dims_.num_ranks; ++r) {
       Arguments& arguments = arguments_[r];
-      const RankInput& input = inputs[r];
+      const RankInput& input = job_.inputs[r];
       arguments.num_tokens = input.num_tokens;
       if (const auto* bf16 = std::get_if<std::span<const Bf16>>(&input.x)) {
         arguments.row_format = RowFormat::bf16;
@@ -76,7 +93,9 @@ class EmulatedLayer {
         arguments.x_scale = scales != nullptr ? static_cast<const void*>(copied(r, *scales))
                                               : copied(r, std::get<std::span<const E8m0>>(fp8.scales));
       }
-      arguments.topk_ids = copied(r, std::get<std::span<const int64_t>>(input.topk_ids));
+      arguments.id_format =
+          std::holds_alternative<std::span<const int64_t>>(input.topk_ids) ? IdFormat::int64 : IdFormat::int32;
+      arguments.topk_ids = std::visit([&](const auto& ids) -> const void* { return copied(r, ids); }, input.topk_ids);
       arguments.topk_weights = copied(r, input.topk_weights);
     }
   }
@@ -144,8 +163,7 @@ class EmulatedLayer {
   }
 
   void add_rank(uint32_t rank) {
-    LayerConfig config;
-    config.activation = case_.activation;
+    LayerConfig config = job_.config;
     config.timeout = std::chrono::minutes(1);
     Arguments arguments = layer_arguments(internal::make_rules(config, dims_), ranks_.bases(), rank);
     arguments.y = ranks_.machine().allocate<uint16_t>(rank, size_t{dims_.max_tokens} * dims_.hidden);
@@ -155,7 +173,6 @@ class EmulatedLayer {
 
   /// The rank's experts as its kernels number them: shared ones first.
   void pack_experts(uint32_t rank, Arguments& arguments) {
-    const SyntheticWeights weights = weights_of(case_);
     const auto placement = flow::Placement::of(dims_);
     const uint32_t num_local = placement.num_local(flow::Rank{rank});
     std::vector<uint8_t> gemm1_codes(num_local * gemm1_.code_bytes());
@@ -164,18 +181,19 @@ class EmulatedLayer {
     std::vector<ScalePair> gemm2_scales(num_local * gemm2_.num_scales());
     std::vector<float> gemm1_bias(num_local * gemm1_.num_rows());
     std::vector<float> gemm2_bias(num_local * gemm2_.num_rows());
+    bool has_biases = false;
     for (uint32_t e = 0; e < num_local; ++e) {
       const uint32_t global = num(placement.global(flow::LocalExpert{e}, flow::Rank{rank}));
-      const auto expert = e < dims_.num_shared ? weights.shared(e) : weights.routed(global);
+      const auto expert = e < dims_.num_shared ? job_.weights.shared(e) : job_.weights.routed(global);
       ASSERT_TRUE(expert.ok()) << expert.status().to_string();
-      const Status packable = check_packable(*expert, case_.shape, "expert");
+      const Status packable = check_packable(*expert, job_.config.shape, "expert");
       ASSERT_TRUE(packable.ok()) << packable.to_string();
-      pack_expert(*expert, case_.shape,
+      has_biases |= has_bias(*expert);
+      pack_expert(*expert, job_.config.shape,
                   {gemm1_codes.data() + e * gemm1_.code_bytes(), gemm1_scales.data() + e * gemm1_.num_scales(),
                    gemm1_bias.data() + e * gemm1_.num_rows(), gemm2_codes.data() + e * gemm2_.code_bytes(),
                    gemm2_scales.data() + e * gemm2_.num_scales(), gemm2_bias.data() + e * gemm2_.num_rows()});
     }
-    const bool has_biases = case_.biases == Biases::all;
     const auto copy = [&]<class T>(const std::vector<T>& values) { return copied(rank, std::span<const T>(values)); };
     arguments.gemm1 = {gemm1_, copy(gemm1_codes), copy(gemm1_scales), has_biases ? copy(gemm1_bias) : nullptr};
     arguments.gemm2 = {gemm2_, copy(gemm2_codes), copy(gemm2_scales), has_biases ? copy(gemm2_bias) : nullptr};
@@ -188,7 +206,7 @@ class EmulatedLayer {
                   [this, rank, kernel, num_blocks] { kernel(arguments_[rank], simt::block_idx(), num_blocks); });
   }
 
-  const LayerCase& case_;
+  const LayerJob& job_;
   const RunSpec& spec_;
   flow::Dims dims_;
   MatrixLayout gemm1_;
@@ -201,12 +219,20 @@ class EmulatedLayer {
 
 uint32_t LayerCase::num_all_tokens() const { return std::accumulate(num_tokens.begin(), num_tokens.end(), 0U); }
 
-std::vector<Bf16> run_layer(const LayerCase& layer_case, const RunSpec& spec) {
-  EmulatedLayer layer(layer_case, spec);
-  const SyntheticBatch batch = batch_of(layer_case);
-  layer.write_inputs(batch.split(spec.num_tokens));
+Strategy kernel_strategy(megamoe::Strategy strategy) {
+  switch (strategy) {
+    case megamoe::Strategy::pingpong: return Strategy::pingpong;
+    case megamoe::Strategy::small_batch: return Strategy::small_batch;
+    default: return Strategy::cooperative;
+  }
+}
+
+std::vector<Bf16> run_layer(const LayerJob& job, const RunSpec& spec) {
+  EmulatedLayer layer(job, spec);
   if (spec.strategy == Strategy::cooperative) {
     layer.run<Strategy::cooperative, 128>();
+  } else if (spec.strategy == Strategy::pingpong) {
+    layer.run<Strategy::pingpong, 64>();
   } else if (spec.block_m <= 32) {
     layer.run<Strategy::small_batch, 32>();
   } else {
@@ -215,10 +241,14 @@ std::vector<Bf16> run_layer(const LayerCase& layer_case, const RunSpec& spec) {
   return layer.output();
 }
 
+std::vector<Bf16> run_layer(const LayerCase& layer_case, const RunSpec& spec) {
+  const CaseJob one(layer_case, spec);
+  return run_layer(one.job, spec);
+}
+
 flow::FaultRecord run_without_gemm1(const LayerCase& layer_case, const RunSpec& spec) {
-  EmulatedLayer layer(layer_case, spec);
-  const SyntheticBatch batch = batch_of(layer_case);
-  layer.write_inputs(batch.split(spec.num_tokens));
+  const CaseJob one(layer_case, spec);
+  EmulatedLayer layer(one.job, spec);
   return layer.run_without_gemm1();
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// A whole layer on the emulated machine: dispatch, gemm1, gemm2 and combine as kernels of every rank, over synthetic
-// weights and tokens.
+// A whole layer on the emulated machine: dispatch, gemm1, gemm2 and combine as kernels of every rank.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +14,15 @@
 
 namespace megamoe::sm90::testing {
 
-/// What is computed: layer, weights and one batch of tokens. Outputs depend on nothing else.
+/// What is computed: shape and activation of `config`, weights, and one batch of tokens. Outputs depend on nothing
+/// else.
+struct LayerJob {
+  LayerConfig config;
+  const WeightSource& weights;    ///< outlives the job
+  std::vector<RankInput> inputs;  ///< [num_ranks]
+};
+
+/// A job over synthetic weights and tokens.
 struct LayerCase {
   const char* name = "";
   LayerShape shape = {};
@@ -34,10 +41,13 @@ struct LayerCase {
 /// Which kernels compute it.
 enum class Kernels : uint8_t { chain, fused };
 
+/// The kernels that a public strategy names.
+Strategy kernel_strategy(megamoe::Strategy strategy);
+
 /// How it is computed.
 struct RunSpec {
   Strategy strategy = Strategy::cooperative;
-  std::vector<uint32_t> num_tokens = {};  ///< of each rank; their sum is the case's
+  std::vector<uint32_t> num_tokens = {};  ///< of each rank, for a LayerCase; their sum is the case's
   uint32_t block_m = 32;
   uint32_t num_blocks = 2;  ///< of each rank
   emu::Options options = {};
@@ -45,6 +55,7 @@ struct RunSpec {
 };
 
 /// The batch's output, rank after rank, [num_all_tokens, hidden]; gtest failures for findings of the emulator.
+std::vector<Bf16> run_layer(const LayerJob& job, const RunSpec& spec);
 std::vector<Bf16> run_layer(const LayerCase& layer_case, const RunSpec& spec);
 
 /// The same without gemm1, so that gemm2 waits in vain: the first rank's fault record.

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <iterator>
+#include <numeric>
 #include <optional>
 
-#include "check/ceilings.hpp"
-#include "check/gpu_ceiling.hpp"
+#include "check/gpu_state.hpp"
 #include "host/errors.hpp"
 #include "host/sm90_backend.hpp"
 #include "machine.hpp"
@@ -16,31 +18,10 @@
 namespace megamoe::cli {
 namespace {
 
-/// Ceilings of the machine, measured in the same run as the layer.
-struct Ceilings {
-  std::optional<double> gflops;
-  double read_gbytes_per_s = 0;
-};
-
-Result<Ceilings> measure_ceilings(const PlanInfo& plan) {
-  if (plan.backend != Backend::cpu) {
-    const Result<double> gbytes = measure_gpu_read_gbytes_per_s();
-    if (!gbytes) return gbytes.status();
-    return Ceilings{.gflops = std::nullopt, .read_gbytes_per_s = *gbytes};
-  }
-  // More threads than may run at once would only take turns.
-  const uint32_t num_threads = std::min(plan.num_ranks * plan.threads_per_rank, read_cpus().num_default_threads());
-  const Result<double> gflops = measure_compute_gflops(plan.isa, num_threads);
-  if (!gflops) return gflops.status();
-  const Result<double> gbytes = measure_read_gbytes_per_s(num_threads);
-  if (!gbytes) return gbytes.status();
-  return Ceilings{.gflops = *gflops, .read_gbytes_per_s = *gbytes};
-}
-
 /// The shape that is run: with one_rank_of, a group of one rank with its share of the experts. The same tokens per rank
 /// over E / N experts give every expert as many rows as N ranks over E experts.
-Result<LayerShape> shape_to_run(const BenchRequest& request) {
-  LayerShape shape = request.shape.shape;
+Result<LayerShape> shape_to_run(const BenchRequest& request, const NamedShape& named) {
+  LayerShape shape = named.shape;
   if (shape.top_k > shape.num_experts) {
     return invalid_argument(fmt::format("top_k must be at most the {} experts of --shape", shape.num_experts),
                             shape.top_k, "a token's choices differ; lower k or add experts");
@@ -80,12 +61,12 @@ Status check_memory(const SyntheticWeights& weights, const LayerShape& shape) {
       "use --one-rank-of N to hold one rank's experts only, or a smaller format");
 }
 
-SyntheticWeightSpec weight_spec(const BenchRequest& request, const LayerShape& shape, WeightFormat format) {
+SyntheticWeightSpec weight_spec(const NamedShape& named, const LayerShape& shape, WeightFormat format) {
   SyntheticWeightSpec spec;
   spec.shape = shape;
   spec.routed.format = format;
-  spec.layout = request.shape.layout;
-  spec.biases = request.shape.biases;
+  spec.layout = named.layout;
+  spec.biases = named.biases;
   return spec;
 }
 
@@ -123,34 +104,88 @@ uint32_t num_batches(const BenchRequest& request, const LayerShape& shape, uint6
   return is_given || takes_all_experts ? 1 : kNumRotatedBatches;
 }
 
-/// On GPUs the time between events around the launches of the slowest rank, else the wall time.
-Result<double> time_call(Layer& layer, const Batch& batch) {
-  const auto start = std::chrono::steady_clock::now();
-  MM_RETURN_IF_ERROR(layer.run(batch.inputs, batch.outputs));
-  if (layer.plan().backend == Backend::cpu) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+using StageSeconds = std::array<double, kNumStages>;
+
+struct CallTime {
+  double seconds = 0;
+  StageSeconds stages{};  ///< per worker
+};
+
+/// Of the slowest rank on GPUs, whose time is that between events around its launches; else of the mean rank.
+CallTime call_time(const Layer& layer, double wall_seconds) {
+  const bool is_gpu = layer.plan().backend != Backend::cpu;
+  CallTime time{.seconds = is_gpu ? 0 : wall_seconds, .stages = {}};
+  for (const RankStats& rank : layer.stats()) {
+    if (is_gpu && rank.device_seconds <= time.seconds) continue;
+    if (is_gpu) time = {.seconds = rank.device_seconds, .stages = {}};
+    const double num_shares = is_gpu ? rank.num_workers : rank.num_workers * layer.plan().num_ranks;
+    for (size_t i = 0; i < kNumStages; ++i) time.stages[i] += rank.busy_seconds[i] / num_shares;
   }
-  double slowest = 0;
-  for (const RankStats& rank : layer.stats()) slowest = std::max(slowest, rank.device_seconds);
-  return slowest;
+  return time;
 }
 
-Result<std::vector<double>> time_calls(const BenchRequest& request, Layer& layer, const std::vector<Batch>& batches) {
+Result<CallTime> time_call(Layer& layer, const Batch& batch) {
+  const auto start = std::chrono::steady_clock::now();
+  MM_RETURN_IF_ERROR(layer.run(batch.inputs, batch.outputs));
+  return call_time(layer, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+Result<std::vector<CallTime>> time_calls(const BenchRequest& request, Layer& layer, const std::vector<Batch>& batches) {
   size_t next = 0;
   const auto call_next = [&] { return time_call(layer, batches[next++ % batches.size()]); };
   // Every batch once at least, so that each has its expert rows.
   const size_t num_warmup_calls = std::max<size_t>(request.num_warmup_calls, batches.size());
   for (size_t call = 0; call < num_warmup_calls; ++call) MM_RETURN_IF_ERROR(call_next().status());
-  std::vector<double> seconds;
+  std::vector<CallTime> times;
   double sum = 0;
-  while (seconds.size() < request.num_calls || sum < request.min_seconds) {
-    const Result<double> call_seconds = call_next();
-    MM_RETURN_IF_ERROR(call_seconds.status());
-    seconds.push_back(*call_seconds);
-    sum += seconds.back();
+  while (times.size() < request.num_calls || sum < request.min_seconds) {
+    const Result<CallTime> time = call_next();
+    MM_RETURN_IF_ERROR(time.status());
+    times.push_back(*time);
+    sum += time->seconds;
   }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds;
+  return times;
+}
+
+/// Stages' time added up over the time of their call; 0 where they are not timed one by one.
+double overlap(const CallTime& time) {
+  const auto num_timed = std::count_if(time.stages.begin(), time.stages.end(), [](double stage) { return stage > 0; });
+  if (num_timed < 2 || time.seconds <= 0) return 0;
+  return std::accumulate(time.stages.begin(), time.stages.end(), 0.0) / time.seconds;
+}
+
+void add_times(const std::vector<CallTime>& times, BenchResult& result) {
+  const auto median_of = [&times](const auto& value) {
+    std::vector<double> values;
+    std::transform(times.begin(), times.end(), std::back_inserter(values), value);
+    return median(std::move(values));
+  };
+  for (const CallTime& time : times) result.call_seconds.push_back(time.seconds);
+  std::sort(result.call_seconds.begin(), result.call_seconds.end());
+  result.overlap = median_of(overlap);
+  for (size_t i = 0; i < kNumStages; ++i) {
+    result.stage_seconds[i] = median_of([i](const CallTime& time) { return time.stages[i]; });
+  }
+  if (result.plan.backend == Backend::cpu) return;
+  if (const Result<GpuState> gpu = read_gpu_state(); gpu) result.sm_mhz = gpu->clocks.sm_mhz;
+}
+
+/// Of one call: the mean over the batches.
+void add_counts(const std::vector<SyntheticBatch>& tokens, const std::vector<Batch>& batches, const Layer& layer,
+                BenchResult& result) {
+  for (size_t i = 0; i < batches.size(); ++i) {
+    for (const uint32_t rows : batches[i].expert_rows) {
+      result.num_rows += rows;
+      result.num_active_experts += rows > 0 ? 1 : 0;
+    }
+    const Traffic traffic = count_traffic(tokens[i], layer, result.tokens_per_rank, result.num_gpus);
+    result.traffic.row_bytes += traffic.row_bytes;
+    result.traffic.link_bytes += traffic.link_bytes;
+  }
+  result.num_rows /= batches.size();
+  result.num_active_experts /= static_cast<uint32_t>(batches.size());
+  result.traffic.row_bytes /= batches.size();
+  result.traffic.link_bytes /= batches.size();
 }
 
 Result<BenchResult> measure(const BenchRequest& request, Layer& layer, uint32_t tokens_per_rank) {
@@ -167,31 +202,25 @@ Result<BenchResult> measure(const BenchRequest& request, Layer& layer, uint32_t 
     batches.push_back(make_batch(tokens.back(), layer, tokens_per_rank));
     ++input.seed;
   }
-  Result<std::vector<double>> seconds = time_calls(request, layer, batches);
-  if (!seconds) return seconds.status();
+  const Result<std::vector<CallTime>> times = time_calls(request, layer, batches);
+  MM_RETURN_IF_ERROR(times.status());
   BenchResult result;
   result.shape = plan.shape;
   result.plan = plan;
+  result.strategy = layer.stats().front().strategy;
   result.tokens_per_rank = tokens_per_rank;
-  result.call_seconds = *std::move(seconds);
-  for (const Batch& batch : batches) {
-    for (const uint32_t rows : batch.expert_rows) {
-      result.num_rows += rows;
-      result.num_active_experts += rows > 0 ? 1 : 0;
-    }
-  }
-  // Of one call: the mean over the batches.
-  result.num_rows /= batches.size();
-  result.num_active_experts /= static_cast<uint32_t>(batches.size());
+  result.num_gpus = count_gpus(plan);
+  add_times(*times, result);
+  add_counts(tokens, batches, layer, result);
   return result;
 }
 
-Result<Layer> make_layer(const BenchRequest& request, const LayerShape& shape, const SyntheticWeights& weights,
-                         std::string_view label) {
+Result<Layer> make_layer(const BenchRequest& request, const NamedShape& named, const LayerShape& shape,
+                         const SyntheticWeights& weights, std::string_view label) {
   LayerConfig config;
   config.shape = shape;
   config.max_tokens_per_rank = *std::max_element(request.tokens.begin(), request.tokens.end());
-  config.activation = request.shape.activation;
+  config.activation = named.activation;
   config.backend = request.backend;
   config.tuning = request.tuning;
   // Bad numbers must be refused before memory is judged by them.
@@ -208,34 +237,45 @@ Result<Layer> make_layer(const BenchRequest& request, const LayerShape& shape, c
 
 }  // namespace
 
-Result<std::vector<BenchResult>> bench_layer(const BenchRequest& request) {
-  const Result<LayerShape> shape = shape_to_run(request);
-  if (!shape) return shape.status();
-  MM_RETURN_IF_ERROR(check_routing(request, *shape));
-  std::vector<BenchResult> results;
-  std::optional<Ceilings> ceilings;
+std::string shape_label(const NamedShape& named) {
+  const LayerShape& shape = named.shape;
+  if (named.name != "custom") return std::string(named.name);
+  return fmt::format("{},{},{},{}", shape.hidden, shape.intermediate, shape.num_experts, shape.top_k);
+}
+
+Status check_shape(const BenchRequest& request, const NamedShape& named) {
+  const Result<LayerShape> shape = shape_to_run(request, named);
+  MM_RETURN_IF_ERROR(shape.status());
+  return check_routing(request, *shape);
+}
+
+Status bench_layer(const BenchRequest& request, const NamedShape& named, std::optional<Ceilings>& ceilings,
+                   std::vector<BenchResult>& results) {
+  MM_RETURN_IF_ERROR(check_shape(request, named));
+  const Result<LayerShape> shape = shape_to_run(request, named);
   for (const WeightFormat format : request.formats) {
-    const SyntheticWeights weights(weight_spec(request, *shape, format));
-    Result<Layer> layer = make_layer(request, *shape, weights, to_string(format));
-    if (!layer) return layer.status();
+    const SyntheticWeights weights(weight_spec(named, *shape, format));
+    const std::string label = fmt::format("{} {}", shape_label(named), to_string(format));
+    Result<Layer> layer = make_layer(request, named, *shape, weights, label);
+    MM_RETURN_IF_ERROR(layer.status());
     if (!ceilings) {
-      const Result<Ceilings> measured = measure_ceilings(layer->plan());
-      if (!measured) return measured.status();
+      const Result<Ceilings> measured = measure_ceilings(layer->plan(), request.cublaslt);
+      MM_RETURN_IF_ERROR(measured.status());
       ceilings = *measured;
     }
-    Progress progress(fmt::format("timing {}", to_string(format)));
+    Progress progress(fmt::format("timing {}", label));
     for (size_t i = 0; i < request.tokens.size(); ++i) {
       progress.update(i, request.tokens.size());
       Result<BenchResult> result = measure(request, *layer, request.tokens[i]);
-      if (!result) return result.status();
+      MM_RETURN_IF_ERROR(result.status());
+      result->name = shape_label(named);
       result->format = format;
       result->weight_bytes = weights.routed_expert_bytes() * result->num_active_experts;
-      result->ceiling_gflops = ceilings->gflops;
-      result->ceiling_read_gbytes_per_s = ceilings->read_gbytes_per_s;
+      result->ceilings = *ceilings;
       results.push_back(*std::move(result));
     }
   }
-  return results;
+  return {};
 }
 
 }  // namespace megamoe::cli

@@ -79,34 +79,46 @@ std::vector<std::string> row_text(const StageBenchSpec& spec, const StageBenchRe
           parts};
 }
 
-}  // namespace
-
-Exit bench_stages(const BenchRequest& request, StageBenchSpec spec, OutputForm form) {
-  spec.shape = request.shape.shape;
-  spec.num_ranks = request.num_ranks;
-  spec.num_calls = std::max(spec.num_calls, request.num_calls);
-  Json list = Json::array();
+/// One shape: adds to `list`, and to `text` a heading and a table.
+Status bench_shape(const BenchRequest& request, const NamedShape& named, StageBenchSpec spec, Json& list,
+                   std::string& text) {
+  spec.shape = named.shape;
   std::string head;
   Table table({"tokens/rank", "kernel median", "min", "max", "first to last", "remote GB/s", "all GB/s",
                "parts, first begin to last end, us"});
   for (size_t i = 0; i < request.tokens.size(); ++i) {
     spec.tokens_per_rank = request.tokens[i];
     if (spec.tokens_per_rank == 0) {
-      return report_error(
-          invalid_argument("--tokens must be at least 1 with --stage", 0, "there is nothing to move without tokens"));
+      return invalid_argument("--tokens must be at least 1 with --stage", 0, "there is nothing to move without tokens");
     }
-    Progress progress(fmt::format("timing {}", to_string(spec.stage)));
+    Progress progress(fmt::format("timing {} of {}", to_string(spec.stage), shape_label(named)));
     progress.update(i, request.tokens.size());
     const Result<StageBenchResult> result = stages::bench_stage(spec);
-    if (!result) return report_error(result.status());
-    if (head.empty()) head = heading(spec, *result);
+    MM_RETURN_IF_ERROR(result.status());
+    if (head.empty()) head = shape_label(named) + ": " + heading(spec, *result);
     list.push_back(result_json(spec, *result));
+    list.back()["shape"] = shape_label(named);
     table.add(row_text(spec, *result));
+  }
+  text += (text.empty() ? "" : "\n") + head + table.to_text();
+  return {};
+}
+
+}  // namespace
+
+Exit bench_stages(const BenchRequest& request, StageBenchSpec spec, OutputForm form) {
+  spec.num_ranks = request.num_ranks;
+  spec.num_calls = std::max(spec.num_calls, request.num_calls);
+  Json list = Json::array();
+  std::string text;
+  for (const NamedShape& named : request.shapes) {
+    const Status status = bench_shape(request, named, spec, list, text);
+    if (!status.ok()) return report_error(status);
   }
   if (form == OutputForm::json) {
     print_json(list);
   } else {
-    print_text(head + table.to_text());
+    print_text(text);
   }
   return Exit::ok;
 }

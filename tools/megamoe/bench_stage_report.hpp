@@ -7,7 +7,7 @@
 
 namespace megamoe::cli {
 
-/// Measures and prints every number of tokens.
+/// Measures and prints every number of tokens of every shape.
 Exit bench_stages(const BenchRequest& request, stages::StageBenchSpec spec, OutputForm form);
 
 }  // namespace megamoe::cli

@@ -2,32 +2,47 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bench_layer.hpp"
+#include "bench_record.hpp"
+#include "bench_report.hpp"
 #include "bench_stage_report.hpp"
-#include "check/ceilings.hpp"
 #include "commands.hpp"
 #include "host/errors.hpp"
 #include "options.hpp"
-#include "report.hpp"
 #include "routing_file.hpp"
 
 namespace megamoe::cli {
 namespace {
 
 constexpr std::string_view kFooter = R"(
-Weights and tokens are made from a seed. Each row of the result is one format with one number of tokens:
+Weights and tokens are made from a seed. Each row of a table is one format with one number of tokens:
   median, min, max  wall time of one call of the whole group; on GPUs the time between events around the launches of the
-                    slowest rank, L2 flushed before each call
+                    slowest rank, L2 flushed before each call, and spread, (max - min) / median
   GFLOP/s           2 * rows * 3 * hidden * intermediate / median; a row is one token at one of its experts
   GB/s              bytes of values and scales, as stored, of the experts that got a row / median
   of compute        GFLOP/s over what all worker threads do at best with the multiply-adds of the instruction set in use
                     (FP32 vectors, BF16 dot products or BF16 tiles), measured in the same run
+  of FP8            on GPUs instead: over the rate of one FP8 product of 8192 x 8192 x 8192 by cuBLASLt on one GPU,
+                    fast accumulation off
   of read           GB/s over the rate at which they read memory, measured in the same run; on GPUs one GPU's rate
+On GPUs also:
+  moved             weight bytes as above, and each row there (FP8, scales, router weight) and back (BF16)
+  link GB/s         bytes of rows that come over links into the GPU that gets most / median; - with one GPU
+  overlap           time of all stages, added up, over the time of the call; - where stages are not timed one by one
+  strategy          what gemm1 and gemm2 ran as
 In JSON, threads counts the workers of all ranks.
+
+cuBLASLt is no part of MegaMoE: the loader looks for libcublasLt.so.13, then .so.12, in LD_LIBRARY_PATH and the system's
+folders, then in /usr/local/cuda/lib64. As a package of PyPI it is site-packages/nvidia/cu13/lib/libcublasLt.so.13. Without
+it there is no FP8 ceiling, and the heading says why.
+
+Each shape's table is printed, and the record of --out written, as soon as the shape is done. bench/plot_record.py makes an
+SVG chart of records.
 
 --one-rank-of N times one rank of an N-rank group alone: a group of one rank with E/N experts and the same tokens per rank.
 Every expert then gets as many rows, and as many weight bytes are read, as on one rank of the real group.
@@ -41,12 +56,14 @@ Examples:
   megamoe bench --stage dispatch --shape v4-flash --ranks 2 --tokens 128,1024,8192
   megamoe bench --shape qwen3-30b --tokens 1,16,256 --ranks 2 --format fp8,mxfp4
   megamoe bench --shape v4-flash --one-rank-of 8 --tokens 256 --routing zipf:1.2 --json
+  megamoe bench --backend sm90 --shape v4-flash,v3 --one-rank-of 8 --tokens 1,128,8192 --out record.json
   megamoe bench --shape 1024,512,16,4 --tokens 64 --routing file:ids.json)";
 
 struct BenchOptions {
   BenchRequest request;
   std::optional<stages::TimedStage> stage;  ///< of the layer, alone; none: all of it
   stages::StageBenchSpec stage_spec;
+  std::string record;  ///< file that a record is written to; empty: none
   OutputForm form = OutputForm::text;
 };
 
@@ -65,95 +82,67 @@ Result<BenchRouting> parse_bench_routing(std::string_view text) {
                           fmt::format("'{}'", text), "write for example zipf:1.2");
 }
 
-std::string shape_label(const BenchRequest& request) {
-  const LayerShape& shape = request.shape.shape;
-  if (request.shape.name != "custom") return std::string(request.shape.name);
-  return fmt::format("{},{},{},{}", shape.hidden, shape.intermediate, shape.num_experts, shape.top_k);
-}
-
-Json result_json(const BenchRequest& request, const BenchResult& result) {
-  const double gflops = result.gflops();
-  const double gbytes = result.gbytes_per_s();
-  return {{"backend", to_string(result.plan.backend)},
-          {"strategy", to_string(result.plan.strategy)},
-          {"shape", shape_label(request)},
-          {"format", to_string(result.format)},
-          {"tokens", result.tokens_per_rank},
-          {"ranks", result.plan.num_ranks},
-          {"threads", result.num_threads()},
-          {"median_us", result.median_seconds() * 1e6},
-          {"min_us", result.call_seconds.front() * 1e6},
-          {"max_us", result.call_seconds.back() * 1e6},
-          {"flops", result.flops()},
-          {"weight_bytes", result.weight_bytes},
-          {"gflops", gflops},
-          {"gbytes_per_s", gbytes},
-          {"ceiling_gflops", result.ceiling_gflops ? Json(*result.ceiling_gflops) : Json()},
-          {"ceiling_arithmetic", result.ceiling_gflops ? Json(compute_kind(result.plan.isa)) : Json()},
-          {"ceiling_read_gbytes_per_s", result.ceiling_read_gbytes_per_s},
-          {"fraction_of_compute", result.ceiling_gflops ? Json(gflops / *result.ceiling_gflops) : Json()},
-          {"fraction_of_read", gbytes / result.ceiling_read_gbytes_per_s},
-          {"one_rank_of", request.one_rank_of == 0 ? Json() : Json(request.one_rank_of)},
-          {"routing", request.routing.name},
-          {"rows", result.num_rows},
-          {"active_experts", result.num_active_experts},
-          {"calls", result.call_seconds.size()},
-          {"version", version()},
-          {"plan", plan_json(result.plan)}};
-}
-
-std::string ceilings_text(const BenchResult& result) {
-  const std::string compute = result.ceiling_gflops ? fmt::format("{:.1f} GFLOP/s ({}), ", *result.ceiling_gflops,
-                                                                  compute_kind(result.plan.isa))
-                                                    : "";
-  return fmt::format("{}{:.1f} GB/s read", compute, result.ceiling_read_gbytes_per_s);
-}
-
-std::string results_text(const BenchRequest& request, const std::vector<BenchResult>& results) {
-  const BenchResult& first = results.front();
-  std::string text = fmt::format(
-      "{}{}: backend {}, {} ranks with {} each, routing {}\nceilings: {}\n", shape_label(request),
-      request.one_rank_of == 0 ? "" : fmt::format(", one rank of {}", request.one_rank_of), backend_text(first.plan),
-      first.plan.num_ranks, workers_text(first.plan), request.routing.name, ceilings_text(first));
-  Table table({"format", "tokens/rank", "median", "min", "max", "GFLOP/s", "of compute", "GB/s", "of read"});
-  for (const BenchResult& result : results) {
-    const std::string of_compute =
-        result.ceiling_gflops ? fmt::format("{:.1f} %", 100 * result.gflops() / *result.ceiling_gflops) : "-";
-    table.add({std::string(to_string(result.format)), fmt::format("{}", result.tokens_per_rank),
-               format_seconds(result.median_seconds()), format_seconds(result.call_seconds.front()),
-               format_seconds(result.call_seconds.back()), fmt::format("{:.2f}", result.gflops()), of_compute,
-               fmt::format("{:.2f}", result.gbytes_per_s()),
-               fmt::format("{:.1f} %", 100 * result.gbytes_per_s() / result.ceiling_read_gbytes_per_s)});
+/// What can be refused before anything is measured.
+Status check_options(const BenchOptions& options) {
+  const BenchRequest& request = options.request;
+  const bool is_cpu = request.backend == Backend::automatic || request.backend == Backend::cpu;
+  if (is_cpu && !request.cublaslt.empty()) {
+    return invalid_argument("--cublaslt is for GPUs' ceilings", to_string(request.backend),
+                            "add --backend sm90 or chain, or leave it out");
   }
-  return text + table.to_text();
+  if (options.stage && !options.record.empty()) {
+    return invalid_argument("--out is for whole layers", "--stage", "use --json with --stage");
+  }
+  if (!options.stage) {
+    for (const NamedShape& named : request.shapes) MM_RETURN_IF_ERROR(check_shape(request, named));
+  }
+  return options.record.empty() ? Status() : check_record_path(options.record);
+}
+
+/// Prints each shape's table, and writes the record, as soon as the shape is done: a run may be cut off in the middle.
+Status bench_layers(const BenchOptions& options) {
+  std::optional<Ceilings> ceilings;
+  Json rows = Json::array();
+  Status status;
+  for (size_t i = 0; status.ok() && i < options.request.shapes.size(); ++i) {
+    std::vector<BenchResult> results;
+    status = bench_layer(options.request, options.request.shapes[i], ceilings, results);
+    if (results.empty()) break;
+    for (Json& row : results_json(options.request, results)) rows.push_back(std::move(row));
+    if (options.form == OutputForm::text) {
+      print_text((i > 0 ? "\n" : "") + results_text(options.request, results));
+      std::fflush(stdout);
+    }
+    if (!options.record.empty()) {
+      const Status written = write_record(options.record, ceilings, rows);
+      if (status.ok()) status = written;
+    }
+  }
+  if (options.form == OutputForm::json && (status.ok() || !rows.empty())) print_json(rows);
+  return status;
 }
 
 Exit bench(const BenchOptions& options) {
+  const Status refusal = check_options(options);
+  if (!refusal.ok()) return report_error(refusal);
   if (options.stage) {
     stages::StageBenchSpec spec = options.stage_spec;
     spec.stage = *options.stage;
     return bench_stages(options.request, spec, options.form);
   }
-  const Result<std::vector<BenchResult>> results = bench_layer(options.request);
-  if (!results) return report_error(results.status());
-  if (options.form == OutputForm::text) {
-    print_text(results_text(options.request, *results));
-    return Exit::ok;
-  }
-  Json list = Json::array();
-  for (const BenchResult& result : *results) list.push_back(result_json(options.request, result));
-  print_json(list);
-  return Exit::ok;
+  const Status status = bench_layers(options);
+  return status.ok() ? Exit::ok : report_error(status);
 }
 
 /// What is measured.
 void add_workload(Command& command, BenchRequest& request) {
   add_parsed(command,
              {.name = "--shape",
-              .value = "SHAPE",
-              .help = shape_names() + " or H,I,E,k: hidden, intermediate, experts, choices per token",
+              .value = "SHAPE,...",
+              .help = shape_names() + " or H,I,E,k (hidden, intermediate, experts, choices per token), or several: one "
+                                      "table each",
               .presence = Presence::required},
-             request.shape, parse_shape);
+             request.shapes, parse_shapes);
   add_whole_list(command, {.name = "--tokens", .value = "N,N,...", .help = "tokens per rank (default 1,16,256)"},
                  request.tokens, {.min = 0, .max = 1 << 20});
   add_whole(command, {.name = "--ranks", .value = "N", .help = "ranks of the group, 1 to 64 (default 1)"},
@@ -201,6 +190,21 @@ void add_clock(Command& command, BenchRequest& request) {
       request.min_seconds, parse_seconds);
 }
 
+/// What it is held against, and where it is kept.
+void add_outputs(Command& command, BenchOptions& options) {
+  add_path(command,
+           {.name = "--cublaslt",
+            .value = "PATH",
+            .help = "libcublasLt.so that tells a GPU's FP8 ceiling (default: what the loader finds; see below)"},
+           options.request.cublaslt);
+  add_path(command,
+           {.name = "--out",
+            .value = "FILE",
+            .help = "write a record as JSON as well: date, command, machine, driver, clocks, ceilings and all rows"},
+           options.record);
+  add_json(command, options.form);
+}
+
 }  // namespace
 
 void add_bench(CommandLine& line) {
@@ -213,7 +217,7 @@ void add_bench(CommandLine& line) {
   add_stage(command, *options);
   add_backend(command, options->request.backend);
   add_tuning(command, options->request.tuning);
-  add_json(command, options->form);
+  add_outputs(command, *options);
 }
 
 }  // namespace megamoe::cli

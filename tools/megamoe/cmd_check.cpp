@@ -8,6 +8,7 @@
 
 #include "check/runner.hpp"
 #include "check/stages/stage_runs.hpp"
+#include "check_bits.hpp"
 #include "commands.hpp"
 #include "host/errors.hpp"
 #include "options.hpp"
@@ -27,6 +28,11 @@ backend's stages leave there.
 A case is skipped only if this machine lacks the backend or the instruction set, or if the backend cannot take the case's
 weights or the CPU tuning that it is about; the line says why. On sm90 and chain, cases run with these backends' own tiles.
 
+--record-bits and --bits run another list on the GPU instead: small layers, each with every strategy forced in turn, whose
+outputs are judged by the same reference and hashed. --record-bits writes the hashes to FILE if all cases pass; --bits names
+every case whose hash is not FILE's. The record of an H200 is data/h200-bits/hashes.json: the tests reproduce it without a
+GPU, on emulated kernels.
+
 The last line reads `N passed, N failed`; the exit code is 1 if any case failed.
 
 Examples:
@@ -34,16 +40,21 @@ Examples:
   megamoe check --backend cpu --suite full
   megamoe check --backend sm90 --filter ranks/
   megamoe check --suite full --filter case09 --json
-  megamoe check --suite full --list)";
+  megamoe check --suite full --list
+  megamoe check --backend sm90 --strategy pingpong
+  megamoe check --backend chain --record-bits data/h200-bits/hashes.json
+  megamoe check --backend sm90 --bits data/h200-bits/hashes.json)";
 
 enum class Listing : uint8_t { off, on };
 
 struct CheckOptions {
   Backend backend = Backend::automatic;
+  Strategy strategy = Strategy::automatic;
   Suite suite = Suite::quick;
   std::string filter;
   Listing listing = Listing::off;
   OutputForm form = OutputForm::text;
+  BitOptions bits;
 };
 
 Exit list_runs(const std::vector<NamedRun>& runs, OutputForm form) {
@@ -100,12 +111,42 @@ Json summary_json(const CheckOptions& options, const CheckSummary& summary, Json
           {"cases", std::move(cases)}};
 }
 
-Exit check(const CheckOptions& options) {
-  const std::vector<CheckCase> cases = check_cases(options.suite);
+/// Whether the backend has the strategy that is forced, if one is: said once and not by every case.
+Status check_strategy(const CheckOptions& options) {
+  if (options.strategy == Strategy::automatic) return {};
+  if (options.bits.is_asked_for()) {
+    return invalid_argument("--strategy must be left out with --bits and --record-bits", to_string(options.strategy),
+                            "their cases force every strategy in turn");
+  }
+  LayerConfig config = check_cases(Suite::quick).front().config;
+  config.backend = options.backend;
+  config.tuning = {.strategy = options.strategy};
+  return plan(config, 1).status();
+}
+
+/// The cases of the suite with the strategy that is forced.
+std::vector<CheckCase> find_cases(const CheckOptions& options) {
+  std::vector<CheckCase> cases = check_cases(options.suite);
+  for (CheckCase& one : cases) one.config.tuning.strategy = options.strategy;
+  return cases;
+}
+
+std::vector<NamedRun> case_runs(const CheckOptions& options, const std::vector<CheckCase>& cases) {
   std::vector<NamedRun> runs = named_runs(cases, options.backend);
   if (options.backend == Backend::sm90) {
     for (NamedRun& run : stages::stage_runs(options.suite)) runs.push_back(std::move(run));
   }
+  return runs;
+}
+
+Exit check(const CheckOptions& options) {
+  if (const Status status = check_strategy(options); !status.ok()) return report_error(status);
+  const std::vector<CheckCase> cases = find_cases(options);
+  bits::BitRecord record;
+  Result<std::vector<NamedRun>> found =
+      options.bits.is_asked_for() ? bit_runs(options.bits, options.backend, record) : case_runs(options, cases);
+  if (!found) return report_error(found.status());
+  std::vector<NamedRun> runs = *std::move(found);
   std::erase_if(runs, [&](const NamedRun& one) { return one.name.find(options.filter) == std::string::npos; });
   if (runs.empty()) {
     return report_error(invalid_argument("--filter must match at least one case", fmt::format("'{}'", options.filter),
@@ -137,6 +178,10 @@ Exit check(const CheckOptions& options) {
   } else {
     print_text(summary_text(summary));
   }
+  if (!options.bits.record_file.empty()) {
+    const Status written = write_bits(options.bits, record, summary);
+    if (!written.ok()) return report_error(written);
+  }
   return summary.failed == 0 ? Exit::ok : Exit::failed;
 }
 
@@ -147,6 +192,7 @@ void add_check(CommandLine& line) {
   Command command = line.add_command("check", "Run the case table and judge every row against an FP64 reference",
                                      kFooter, [options] { return check(*options); });
   add_backend(command, options->backend);
+  add_strategy(command, options->strategy);
   add_parsed(command,
              {.name = "--suite",
               .value = "NAME",
@@ -159,6 +205,18 @@ void add_check(CommandLine& line) {
               });
   command.add_flag("--list", "print the names of the cases and run nothing",
                    [options] { options->listing = Listing::on; });
+  add_path(command,
+           {.name = "--bits", .value = "FILE", .help = "compare the bits of a GPU's outputs with this record instead"},
+           options->bits.compare_file);
+  add_path(
+      command,
+      {.name = "--record-bits", .value = "FILE", .help = "record the bits of a GPU's outputs in this file instead"},
+      options->bits.record_file);
+  add_path(command,
+           {.name = "--data",
+            .value = "PATH",
+            .help = "folder of the tiny model, for --bits and --record-bits (default: data/tiny-moe of the project)"},
+           options->bits.model_folder);
   add_json(command, options->form);
 }
 

@@ -1,7 +1,6 @@
 // megamoe demo: a trained layer on real text over several ranks, checked.
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <filesystem>
@@ -13,11 +12,10 @@
 #include "options.hpp"
 #include "report.hpp"
 #include "run_layer.hpp"
+#include "tiny_model.hpp"
 
 namespace megamoe::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr uint32_t kDemoRanks = 4;
 constexpr std::array<uint32_t, 2> kDemoLayers{1, 2};
@@ -41,34 +39,8 @@ struct DemoOptions {
   OutputForm form = OutputForm::text;
 };
 
-/// Places where the tiny model may be: below the current folder, beside the build folder or the installed command, in
-/// the source tree.
-std::vector<fs::path> data_places() {
-  std::vector<fs::path> places{fs::path("data") / "tiny-moe"};
-  std::error_code failure;
-  const fs::path self = fs::read_symlink("/proc/self/exe", failure);
-  if (!failure) {
-    const fs::path bin = self.parent_path();
-    places.push_back(bin.parent_path().parent_path().parent_path() / "data" / "tiny-moe");
-    places.push_back(bin.parent_path() / "share" / "megamoe" / "tiny-moe");
-  }
-  places.push_back(fs::path(MM_SOURCE_DIR) / "data" / "tiny-moe");
-  return places;
-}
-
-Result<fs::path> find_data(const std::string& given) {
-  if (!given.empty()) return fs::path(given);
-  std::string tried;
-  for (const fs::path& place : data_places()) {
-    std::error_code failure;
-    if (fs::exists(place / "probe.safetensors", failure)) return place;
-    tried += fmt::format("{}{}", tried.empty() ? "none in " : ", ", place.string());
-  }
-  return error(StatusCode::not_found, "the tiny model's probe.safetensors must be found", tried,
-               "run from the project's folder, or name the model's folder with --data");
-}
-
-Result<RunReport> run_one(const DemoOptions& options, const fs::path& data, uint32_t layer_idx, WeightFormat format) {
+Result<RunReport> run_one(const DemoOptions& options, const std::filesystem::path& data, uint32_t layer_idx,
+                          WeightFormat format) {
   RunRequest request;
   request.model = (data / fmt::format("{}.safetensors", to_string(format))).string();
   request.tokens = (data / "probe.safetensors").string();
@@ -87,7 +59,7 @@ Result<RunReport> run_one(const DemoOptions& options, const fs::path& data, uint
 }
 
 Exit demo(const DemoOptions& options) {
-  const Result<fs::path> data = find_data(options.data);
+  const Result<std::filesystem::path> data = find_tiny_model(options.data);
   if (!data) return report_error(data.status());
   bool is_ok = true;
   Json runs = Json::array();

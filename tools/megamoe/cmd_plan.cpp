@@ -18,7 +18,8 @@ constexpr std::string_view kFooter = R"(
 Sizes are in bytes per rank. A workspace buffer is one field of the one allocation that a rank shares with the others;
 scratch is private to the rank's workers; on GPUs it holds the copies of inputs and outputs in host memory. The pool has room for the worst case: every token of every rank arrives at one
 rank. Weights are not part of the plan. Without --threads, the threads of all ranks together are as many as the affinity
-mask has CPUs, or as the CPU quota pays for; `pin` says on which NUMA nodes threads and buffers of each rank stay.
+mask has CPUs, or as the CPU quota pays for; `pin` says on which NUMA nodes threads and buffers of each rank stay. On GPUs
+`strategy` is the measured rule by which a call chooses how its tiles are laid on the tensor cores.
 
 Examples:
   megamoe plan --shape v4-pro --ranks 8 --max-tokens 8192
@@ -67,6 +68,7 @@ std::string plan_text(const NamedShape& named, const PlanInfo& plan) {
     add("CPUs", cpus_text(cpus));
     add("pin", pin_text(cpus, plan));
   }
+  if (!plan.strategy_rule.empty()) add("strategy", plan.strategy_rule);
   add("gemm1 tile", fmt::format("{} rows x {} intermediate columns", plan.block_m, plan.gemm1_block_n));
   add("gemm2 tile", fmt::format("{} rows x {} hidden columns", plan.block_m, plan.gemm2_block_n));
   add("wave", fmt::format("{} experts", plan.experts_per_wave));
@@ -86,6 +88,7 @@ Exit make_plan(PlanOptions options) {
   if (options.form == OutputForm::json) {
     Json json = plan_json(*info);
     json["name"] = options.shape.name;
+    json["strategy_rule"] = info->strategy_rule.empty() ? Json() : Json(info->strategy_rule);
     json["buffers"] = buffers_json(*info);
     if (info->backend == Backend::cpu) {
       const Cpus cpus = read_cpus();

@@ -87,6 +87,17 @@ void add_tuning(Command& command, Tuning& tuning) {
                       "auto: node where the threads fill several nodes, else none)",
               .group = "Tuning (changes no bit of the result)"},
              tuning.pin, parse_pin);
+  add_strategy(command, tuning.strategy);
+}
+
+void add_strategy(Command& command, Strategy& strategy) {
+  add_parsed(command,
+             {.name = "--strategy",
+              .value = "NAME",
+              .help = "auto|cooperative|pingpong|small_batch: how the Hopper kernels lay tiles on the tensor cores "
+                      "(default auto: `megamoe plan` prints the rule; only with --backend sm90 or chain)",
+              .group = "Tuning (changes no bit of the result)"},
+             strategy, parse_strategy);
 }
 
 Result<GroupKind> parse_group(std::string_view text) {

@@ -43,8 +43,9 @@ void add_path(Command& command, const OptionText& text, std::string& target);
 
 void add_json(Command& command, OutputForm& form);
 void add_backend(Command& command, Backend& backend);
-/// --threads, --isa, --pin, --block-m, --gemm1-block-n, --gemm2-block-n, --experts-per-wave.
+/// --threads, --isa, --pin, --block-m, --gemm1-block-n, --gemm2-block-n, --experts-per-wave, --strategy.
 void add_tuning(Command& command, Tuning& tuning);
+void add_strategy(Command& command, Strategy& strategy);
 
 Result<WeightFormat> parse_format(std::string_view text);
 /// "fp8,mxfp4".

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "console.hpp"
+#include "plan_report.hpp"
 #include "run_layer.hpp"
 
 namespace megamoe::cli {
@@ -28,13 +29,6 @@ std::string check_text(const RunReport& report);
 std::string_view to_string(GateUpLayout layout);
 /// "deepseek_v3 names, fp8 one F32 scale per 128x128".
 std::string storage_text(const MoeLayerInfo& info);
-Json shape_json(const LayerShape& shape);
 Json layer_json(const MoeLayerInfo& info);
-/// "cpu (avx2)"; on GPUs the strategy: "sm90 (chain)".
-std::string backend_text(const PlanInfo& plan);
-/// "4 threads"; on GPUs "132 blocks".
-std::string workers_text(const PlanInfo& plan);
-/// The choices of a plan, without its buffers.
-Json plan_json(const PlanInfo& plan);
 
 }  // namespace megamoe::cli

@@ -32,18 +32,28 @@ struct Link {
   uint32_t threads_per_block;
 };
 constexpr uint32_t kNumLinks = 4;
-using Chain = std::array<Link, kNumLinks>;
+struct Chain {
+  Strategy strategy;
+  std::array<Link, kNumLinks> links;
+};
 
-constexpr Chain make_chain(Kernel gemm1, Kernel gemm2) {
+constexpr Chain make_chain(Strategy strategy, Kernel gemm1, Kernel gemm2) {
   constexpr uint32_t kPlainThreads = sm90::LaunchShape{}.threads_per_block;
-  return {{{Kernel::dispatch, Stage::pull, kPlainThreads},
-           {gemm1, Stage::gemm1, sm90::kGemmThreads},
-           {gemm2, Stage::gemm2, sm90::kGemmThreads},
-           {Kernel::combine, Stage::combine, kPlainThreads}}};
+  return {strategy,
+          {{{Kernel::dispatch, Stage::pull, kPlainThreads},
+            {gemm1, Stage::gemm1, sm90::kGemmThreads},
+            {gemm2, Stage::gemm2, sm90::kGemmThreads},
+            {Kernel::combine, Stage::combine, kPlainThreads}}}};
 }
-constexpr Chain kCooperativeChain = make_chain(Kernel::gemm1_cooperative, Kernel::gemm2_cooperative);
-/// Blocks of many rows are multiplied as in kCooperativeChain.
-constexpr Chain kSmallBatchChain = make_chain(Kernel::gemm1_small_batch, Kernel::gemm2_small_batch);
+constexpr std::array<Chain, 3> kChains = {
+    make_chain(Strategy::cooperative, Kernel::gemm1_cooperative, Kernel::gemm2_cooperative),
+    make_chain(Strategy::pingpong, Kernel::gemm1_pingpong, Kernel::gemm2_pingpong),
+    make_chain(Strategy::small_batch, Kernel::gemm1_small_batch, Kernel::gemm2_small_batch)};
+
+/// The launches of a strategy that choose_strategy() returned.
+const Chain& chain_of(Strategy strategy) {
+  return *std::find_if(kChains.begin(), kChains.end(), [&](const Chain& chain) { return chain.strategy == strategy; });
+}
 
 /// exchange, before combine, after reset.
 constexpr uint64_t kBarriersPerCall = 3;
@@ -77,7 +87,10 @@ struct Gpu {
 class Sm90Backend final : public LayerBackend {
  public:
   Sm90Backend(const Plan& plan, std::shared_ptr<DeviceWorkspaces> memory)
-      : rules_(plan.rules), blocks_per_rank_(plan.sm90.blocks_per_rank), memory_(std::move(memory)) {
+      : rules_(plan.rules),
+        blocks_per_rank_(plan.sm90.blocks_per_rank),
+        strategy_(plan.info.strategy),
+        memory_(std::move(memory)) {
     // Ranks of one process start together: the fault record's words must name the limit that held.
     rules_.start_timeout = rules_.timeout;
   }
@@ -100,12 +113,13 @@ class Sm90Backend final : public LayerBackend {
   Status check_residency() const;
   const Chain& choose_chain() const;
   void set_arguments();
-  Status launch_chain() const;
+  Status launch(const Chain& chain) const;
   Status fault() const;
-  Status collect_stats(std::span<RankStats> stats) const;
+  Status collect_stats(const Chain& chain, std::span<RankStats> stats) const;
 
   LayerRules rules_;
   uint32_t blocks_per_rank_;
+  Strategy strategy_;
   std::shared_ptr<DeviceWorkspaces> memory_;
   std::vector<Gpu> gpus_;
   std::vector<RankWeights> weights_;        // [num_ranks]
@@ -172,8 +186,11 @@ Status Sm90Backend::check_residency(const Gpu& gpu, const Link& link) const {
 Status Sm90Backend::check_residency() const {
   for (const Gpu& gpu : gpus_) {
     const cuda::DeviceScope scope(ranks().device(gpu.first_rank).ordinal);
-    for (const Link& link : kCooperativeChain) MM_RETURN_IF_ERROR(check_residency(gpu, link));
-    for (const Link& link : kSmallBatchChain) MM_RETURN_IF_ERROR(check_residency(gpu, link));
+    for (const Chain& chain : kChains) {
+      // Blocks of more rows than pingpong takes rule it out for this layer.
+      if (chain.strategy == Strategy::pingpong && rules_.dims.block_m > kSm90PingpongBlockM) continue;
+      for (const Link& link : chain.links) MM_RETURN_IF_ERROR(check_residency(gpu, link));
+    }
   }
   return {};
 }
@@ -187,28 +204,25 @@ void Sm90Backend::set_arguments() {
   }
 }
 
-/// Up to this many rows an expert on average weights as M are faster (docs/perf/0008).
-constexpr uint32_t kMaxSmallBatchMean = 16;
-
-/// By the mean rows of a routed expert in this call.
+/// For the call whose arguments are set.
 const Chain& Sm90Backend::choose_chain() const {
   uint64_t num_rows = 0;
   for (const sm90::Arguments& arguments : arguments_) num_rows += uint64_t{arguments.num_tokens} * rules_.dims.top_k;
-  return num_rows <= uint64_t{kMaxSmallBatchMean} * rules_.dims.num_experts ? kSmallBatchChain : kCooperativeChain;
+  return chain_of(choose_strategy(strategy_, num_rows, rules_.dims.num_experts));
 }
 
-Status Sm90Backend::launch_chain() const {
+Status Sm90Backend::launch(const Chain& chain) const {
   for (const Gpu& gpu : gpus_) {
     if (gpu.flush.num_bytes() == 0) continue;
     MM_RETURN_IF_ERROR(
         check(cudaMemsetAsync(gpu.flush.data(), 1, gpu.flush.num_bytes(), ranks().stream(gpu.first_rank).get()),
               "flushing L2"));
   }
-  const Chain& chain = choose_chain();
   for (uint32_t i = 0; i <= kNumLinks; ++i) {
     for (const Gpu& gpu : gpus_) MM_RETURN_IF_ERROR(gpu.times[i].record(ranks().stream(gpu.first_rank)));
     if (i == kNumLinks) break;
-    MM_RETURN_IF_ERROR(ranks().launch(chain[i].kernel, arguments_, {blocks_per_rank_, chain[i].threads_per_block}));
+    const Link& link = chain.links[i];
+    MM_RETURN_IF_ERROR(ranks().launch(link.kernel, arguments_, {blocks_per_rank_, link.threads_per_block}));
   }
   return {};
 }
@@ -221,14 +235,15 @@ Status Sm90Backend::fault() const {
   return {};
 }
 
-Status Sm90Backend::collect_stats(std::span<RankStats> stats) const {
+Status Sm90Backend::collect_stats(const Chain& chain, std::span<RankStats> stats) const {
   for (const Gpu& gpu : gpus_) {
     RankStats times;
     times.num_workers = blocks_per_rank_;
+    times.strategy = chain.strategy;
     for (uint32_t i = 0; i < kNumLinks; ++i) {
       const auto seconds = gpu.times[i + 1].seconds_since(gpu.times[i]);
       MM_RETURN_IF_ERROR(seconds.status());
-      times.busy_seconds[static_cast<size_t>(kCooperativeChain[i].stage)] += *seconds * blocks_per_rank_;
+      times.busy_seconds[static_cast<size_t>(chain.links[i].stage)] += *seconds * blocks_per_rank_;
     }
     const auto all = gpu.times.back().seconds_since(gpu.times.front());
     MM_RETURN_IF_ERROR(all.status());
@@ -246,14 +261,15 @@ Status Sm90Backend::run(std::span<const LocalCall> calls, std::span<RankStats> s
   for (uint32_t r = 0; r < ranks().num_ranks(); ++r) {
     MM_RETURN_IF_ERROR(io_[r].stage_in(*calls[r].input, *calls[r].output, ranks().stream(r).get(), arguments_[r]));
   }
-  MM_RETURN_IF_ERROR(launch_chain());
+  const Chain& chain = choose_chain();
+  MM_RETURN_IF_ERROR(launch(chain));
   for (uint32_t r = 0; r < ranks().num_ranks(); ++r) {
     MM_RETURN_IF_ERROR(io_[r].stage_out(*calls[r].output, memory_->bases()[r], ranks().stream(r).get(), arguments_[r]));
   }
   MM_RETURN_IF_ERROR(ranks().synchronize());
   MM_RETURN_IF_ERROR(fault());
   memory_->num_barriers += kBarriersPerCall;
-  return collect_stats(stats);
+  return collect_stats(chain, stats);
 }
 
 uint64_t Sm90Backend::scratch_bytes() const { return io_.size() * Sm90Staging::of(rules_.dims).num_bytes; }

@@ -11,7 +11,16 @@
 namespace megamoe::sm90 {
 
 /// meet: all ranks wait for each other, nothing else; what follows begins everywhere at the same time.
-enum class Kernel : uint32_t { dispatch, gemm1_cooperative, gemm1_small_batch, gemm2_cooperative, gemm2_small_batch, combine, meet };
+enum class Kernel : uint32_t { dispatch, gemm1, gemm2, combine, meet };
+
+/// One grid: a kernel, and for those that multiply, how.
+struct GridKind {
+  Kernel kernel = Kernel::meet;
+  Strategy strategy = Strategy::cooperative;
+
+  // Implicit: most kernels come in one kind.
+  constexpr GridKind(Kernel of, Strategy how = Strategy::cooperative) : kernel(of), strategy(how) {}
+};
 
 /// Ranks that one grid can hold: their arguments travel by value, as kernel parameters.
 inline constexpr uint32_t kMaxVirtualRanks = 8;
@@ -22,7 +31,7 @@ inline constexpr uint32_t kMaxPlainThreads = 512;
 
 /// What gemm1 and gemm2 as grids are made of.
 constexpr GemmConfig chain_config(Strategy strategy, Phases phases) {
-  return {.strategy = strategy, .phases = phases, .max_block_m = 128};
+  return {.strategy = strategy, .phases = phases, .max_block_m = strategy == Strategy::pingpong ? 64U : 128U};
 }
 
 template <uint32_t kNumRanks>
@@ -36,8 +45,9 @@ const void* dispatch_grid_function();
 template <uint32_t kNumRanks>
 const void* combine_grid_function();
 template <uint32_t kNumRanks>
-const void* gemm_grid_function(Strategy strategy, Phases phases);
-template <uint32_t kNumRanks>
 const void* meet_grid_function();
+/// Each strategy is a source file of its own: they take long to compile.
+template <Strategy kStrategy, uint32_t kNumRanks>
+const void* gemm_grid_function(Phases phases);
 
 }  // namespace megamoe::sm90

@@ -12,35 +12,43 @@
 namespace megamoe::sm90 {
 namespace {
 
-/// The grid function of `kernel` for one rank or for several.
 template <uint32_t kNumRanks>
-const void* grid_function(Kernel kernel) {
-  switch (kernel) {
+const void* gemm_function(Strategy strategy, Phases phases) {
+  switch (strategy) {
+    case Strategy::cooperative: return gemm_grid_function<Strategy::cooperative, kNumRanks>(phases);
+    case Strategy::pingpong: return gemm_grid_function<Strategy::pingpong, kNumRanks>(phases);
+    case Strategy::small_batch: return gemm_grid_function<Strategy::small_batch, kNumRanks>(phases);
+  }
+  return nullptr;
+}
+
+/// The grid function for one rank or for several.
+template <uint32_t kNumRanks>
+const void* grid_function(GridKind kind) {
+  switch (kind.kernel) {
     case Kernel::dispatch: return dispatch_grid_function<kNumRanks>();
     case Kernel::combine: return combine_grid_function<kNumRanks>();
-    case Kernel::gemm1_cooperative: return gemm_grid_function<kNumRanks>(Strategy::cooperative, Phases::gemm1);
-    case Kernel::gemm1_small_batch: return gemm_grid_function<kNumRanks>(Strategy::small_batch, Phases::gemm1);
-    case Kernel::gemm2_cooperative: return gemm_grid_function<kNumRanks>(Strategy::cooperative, Phases::gemm2);
-    case Kernel::gemm2_small_batch: return gemm_grid_function<kNumRanks>(Strategy::small_batch, Phases::gemm2);
+    case Kernel::gemm1: return gemm_function<kNumRanks>(kind.strategy, Phases::gemm1);
+    case Kernel::gemm2: return gemm_function<kNumRanks>(kind.strategy, Phases::gemm2);
     case Kernel::meet: return meet_grid_function<kNumRanks>();
   }
   return nullptr;
 }
 
-uint32_t shared_bytes_of(Kernel kernel, const flow::Dims& dims) {
+template <Strategy kStrategy>
+uint32_t gemm_shared_bytes(const flow::Dims& dims) {
   // Both phases are alike.
-  constexpr GemmConfig kCooperative = chain_config(Strategy::cooperative, Phases::gemm1);
-  constexpr GemmConfig kSmallBatch = chain_config(Strategy::small_batch, Phases::gemm1);
-  switch (kernel) {
-    case Kernel::gemm1_cooperative:
-    case Kernel::gemm2_cooperative: return GemmShared<kCooperative>::num_bytes(dims);
-    case Kernel::gemm1_small_batch:
-    case Kernel::gemm2_small_batch: return GemmShared<kSmallBatch>::num_bytes(dims);
-    case Kernel::dispatch:
-    case Kernel::combine:
-    case Kernel::meet: break;
+  return GemmShared<chain_config(kStrategy, Phases::gemm1)>::num_bytes(dims);
+}
+
+uint32_t shared_bytes_of(GridKind kind, const flow::Dims& dims) {
+  if (kind.kernel != Kernel::gemm1 && kind.kernel != Kernel::gemm2) return SharedPlan::num_bytes(dims);
+  switch (kind.strategy) {
+    case Strategy::cooperative: return gemm_shared_bytes<Strategy::cooperative>(dims);
+    case Strategy::pingpong: return gemm_shared_bytes<Strategy::pingpong>(dims);
+    case Strategy::small_batch: return gemm_shared_bytes<Strategy::small_batch>(dims);
   }
-  return SharedPlan::num_bytes(dims);
+  return 0;
 }
 
 Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, uint32_t shared_bytes) {
@@ -60,9 +68,9 @@ Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, 
 }
 
 template <uint32_t kNumRanks>
-Status launch_grid(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {
-  const void* function = grid_function<kNumRanks>(kernel);
-  const uint32_t shared_bytes = shared_bytes_of(kernel, ranks.front().dims);
+Status launch_grid(GridKind kind, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {
+  const void* function = grid_function<kNumRanks>(kind);
+  const uint32_t shared_bytes = shared_bytes_of(kind, ranks.front().dims);
   const auto num_resident = max_resident(function, shape.threads_per_block, shared_bytes);
   if (!num_resident) return num_resident.status();
   const uint32_t num_blocks = static_cast<uint32_t>(ranks.size()) * shape.blocks_per_rank;
@@ -70,7 +78,7 @@ Status launch_grid(Kernel kernel, std::span<const Arguments> ranks, LaunchShape 
     return invalid_argument(
         fmt::format(
             "the blocks of {} must all be resident at once, 1 to {} of {} threads and {} bytes of shared memory",
-            to_string(kernel), *num_resident, shape.threads_per_block, shared_bytes),
+            to_string(kind), *num_resident, shape.threads_per_block, shared_bytes),
         fmt::format("{} ranks with {} blocks each", ranks.size(), shape.blocks_per_rank), "ask for fewer blocks");
   }
   RankArguments<kNumRanks> arguments;
@@ -78,35 +86,42 @@ Status launch_grid(Kernel kernel, std::span<const Arguments> ranks, LaunchShape 
   void* parameters[] = {&arguments, &shape.blocks_per_rank};
   return cuda::check(cudaLaunchCooperativeKernel(function, dim3(num_blocks), dim3(shape.threads_per_block), parameters,
                                                  shared_bytes, stream),
-                     fmt::format("launching {}", to_string(kernel)));
+                     fmt::format("launching {}", to_string(kind)));
 }
 
 }  // namespace
 
-std::string_view to_string(Kernel kernel) {
-  switch (kernel) {
+std::string_view to_string(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::cooperative: return "cooperative";
+    case Strategy::pingpong: return "pingpong";
+    case Strategy::small_batch: return "small batch";
+  }
+  return "unknown";
+}
+
+std::string to_string(GridKind kind) {
+  switch (kind.kernel) {
     case Kernel::dispatch: return "dispatch";
     case Kernel::combine: return "combine";
-    case Kernel::gemm1_cooperative: return "gemm1, wide";
-    case Kernel::gemm1_small_batch: return "gemm1, small batch";
-    case Kernel::gemm2_cooperative: return "gemm2, wide";
-    case Kernel::gemm2_small_batch: return "gemm2, small batch";
+    case Kernel::gemm1: return fmt::format("gemm1, {}", to_string(kind.strategy));
+    case Kernel::gemm2: return fmt::format("gemm2, {}", to_string(kind.strategy));
     case Kernel::meet: return "meet";
   }
   return "unknown";
 }
 
-Result<uint32_t> max_resident_blocks(Kernel kernel, const flow::Dims& dims, uint32_t threads_per_block) {
-  return max_resident(grid_function<1>(kernel), threads_per_block, shared_bytes_of(kernel, dims));
+Result<uint32_t> max_resident_blocks(GridKind kind, const flow::Dims& dims, uint32_t threads_per_block) {
+  return max_resident(grid_function<1>(kind), threads_per_block, shared_bytes_of(kind, dims));
 }
 
-Status launch(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {
+Status launch(GridKind kind, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream) {
   if (ranks.empty() || ranks.size() > kMaxVirtualRanks) {
     return invalid_argument(fmt::format("one GPU must play 1 to {} ranks", kMaxVirtualRanks), ranks.size(),
                             "use more GPUs or fewer ranks");
   }
-  return ranks.size() == 1 ? launch_grid<1>(kernel, ranks, shape, stream)
-                           : launch_grid<kMaxVirtualRanks>(kernel, ranks, shape, stream);
+  return ranks.size() == 1 ? launch_grid<1>(kind, ranks, shape, stream)
+                           : launch_grid<kMaxVirtualRanks>(kind, ranks, shape, stream);
 }
 
 }  // namespace megamoe::sm90

@@ -6,25 +6,25 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
+#include <string>
 
 #include "cuda/sm90/grids.hpp"
 #include "megamoe/status.hpp"
 
 namespace megamoe::sm90 {
 
-std::string_view to_string(Kernel kernel);
+std::string to_string(GridKind kind);
 
 struct LaunchShape {
   uint32_t blocks_per_rank = 1;
   uint32_t threads_per_block = kMaxPlainThreads;  ///< whole warps
 };
 
-/// Blocks of `kernel` that can be resident at once on the current device.
-Result<uint32_t> max_resident_blocks(Kernel kernel, const flow::Dims& dims, uint32_t threads_per_block);
+/// Blocks of `kind` that can be resident at once on the current device.
+Result<uint32_t> max_resident_blocks(GridKind kind, const flow::Dims& dims, uint32_t threads_per_block);
 
-/// Launches `kernel` for `ranks`, all of the current device, as one grid whose blocks are all resident: they wait for
+/// Launches `kind` for `ranks`, all of the current device, as one grid whose blocks are all resident: they wait for
 /// each other. Errors: more than kMaxVirtualRanks ranks; a grid that cannot be resident (says what would fit).
-Status launch(Kernel kernel, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream);
+Status launch(GridKind kind, std::span<const Arguments> ranks, LaunchShape shape, cudaStream_t stream);
 
 }  // namespace megamoe::sm90
