@@ -125,6 +125,7 @@ Result<std::vector<cublasLtMatmulAlgo_t>> Product::propose() const {
                                              result_.get(), made, kMaxAlgorithms, proposals.data(), &num_proposals),
                                 "cublasLtMatmulAlgoGetHeuristic"));
   std::vector<cublasLtMatmulAlgo_t> algorithms;
+  algorithms.reserve(proposals.size());
   for (int i = 0; i < num_proposals; ++i) algorithms.push_back(proposals[i].algo);
   if (!algorithms.empty()) return algorithms;
   return error(StatusCode::unsupported, "cuBLASLt must propose an algorithm for an FP8 product", lib_.name() + ", none",

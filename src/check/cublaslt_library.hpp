@@ -31,7 +31,7 @@ namespace megamoe {
 
 /// The library's functions, which stay callable until the program ends.
 struct CublasLt {
-#define MM_MEMBER(member, function) decltype(&::function) member = nullptr;
+#define MM_MEMBER(member, function) decltype(&::function) member{};  // NOLINT(bugprone-macro-parentheses)
   MM_CUBLASLT_FUNCTIONS(MM_MEMBER)
 #undef MM_MEMBER
 

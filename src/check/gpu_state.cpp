@@ -116,8 +116,9 @@ Result<std::string> cuda_version() {
 /// `target` becomes the value of `result`, if it has one.
 template <class T>
 Status take(Result<T> result, T& target) {
-  if (result) target = *std::move(result);
-  return result.status();
+  if (!result) return result.status();
+  target = *std::move(result);
+  return {};
 }
 
 }  // namespace
