@@ -26,6 +26,8 @@ Result<HopperGpus> find_hopper_gpus();
 inline constexpr uint32_t kMaxRanksPerGpu = 8;
 /// The tiles of the Hopper kernels: pool rows, intermediate columns, hidden columns.
 inline constexpr uint32_t kSm90BlockM = 128;
+/// Pool rows where the strategy is pingpong in every call.
+inline constexpr uint32_t kSm90PingpongBlockM = 64;
 inline constexpr uint32_t kSm90Gemm1BlockN = 128;
 inline constexpr uint32_t kSm90Gemm2BlockN = 256;
 
@@ -33,6 +35,9 @@ inline constexpr uint32_t kSm90Gemm2BlockN = 256;
 /// validate_config() accepts and at least one GPU. Errors: unsupported, for tuning that is the CPU's, for more ranks
 /// than the GPUs can play, for a shape that the kernels cannot take.
 Result<Sm90Plan> make_sm90_plan(const LayerConfig& config, uint32_t num_ranks, const HopperGpus& gpus);
+
+/// Pool rows of a block for a layer of that strategy.
+uint32_t sm90_block_m(Strategy wanted);
 
 /// Up to this many rows an expert on average weights as M are faster (docs/perf/0008).
 inline constexpr uint32_t kMaxSmallBatchMean = 16;

@@ -22,7 +22,7 @@ Status check_tile(std::string_view name, uint32_t wanted, uint32_t tile) {
 }
 
 Status check_tuning(const Tuning& tuning) {
-  MM_RETURN_IF_ERROR(check_tile("block_m", tuning.block_m, kSm90BlockM));
+  MM_RETURN_IF_ERROR(check_tile("block_m", tuning.block_m, sm90_block_m(tuning.strategy)));
   MM_RETURN_IF_ERROR(check_tile("gemm1_block_n", tuning.gemm1_block_n, kSm90Gemm1BlockN));
   MM_RETURN_IF_ERROR(check_tile("gemm2_block_n", tuning.gemm2_block_n, kSm90Gemm2BlockN));
   if (tuning.threads_per_rank != 0) {
@@ -41,6 +41,8 @@ Status check_tuning(const Tuning& tuning) {
 }
 
 }  // namespace
+
+uint32_t sm90_block_m(Strategy wanted) { return wanted == Strategy::pingpong ? kSm90PingpongBlockM : kSm90BlockM; }
 
 Strategy choose_strategy(Strategy wanted, uint64_t num_rows, uint32_t num_experts) {
   if (wanted != Strategy::automatic) return wanted;

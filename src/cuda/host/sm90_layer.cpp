@@ -27,7 +27,7 @@ namespace {
 
 /// One launch of the chain, and the stage that its time is put down to.
 struct Link {
-  Kernel kernel;
+  sm90::GridKind grid;
   Stage stage;
   uint32_t threads_per_block;
 };
@@ -37,18 +37,17 @@ struct Chain {
   std::array<Link, kNumLinks> links;
 };
 
-constexpr Chain make_chain(Strategy strategy, Kernel gemm1, Kernel gemm2) {
+constexpr Chain make_chain(Strategy strategy, sm90::Strategy how) {
   constexpr uint32_t kPlainThreads = sm90::LaunchShape{}.threads_per_block;
   return {strategy,
           {{{Kernel::dispatch, Stage::pull, kPlainThreads},
-            {gemm1, Stage::gemm1, sm90::kGemmThreads},
-            {gemm2, Stage::gemm2, sm90::kGemmThreads},
+            {{Kernel::gemm1, how}, Stage::gemm1, sm90::kGemmThreads},
+            {{Kernel::gemm2, how}, Stage::gemm2, sm90::kGemmThreads},
             {Kernel::combine, Stage::combine, kPlainThreads}}}};
 }
-constexpr std::array<Chain, 3> kChains = {
-    make_chain(Strategy::cooperative, Kernel::gemm1_cooperative, Kernel::gemm2_cooperative),
-    make_chain(Strategy::pingpong, Kernel::gemm1_pingpong, Kernel::gemm2_pingpong),
-    make_chain(Strategy::small_batch, Kernel::gemm1_small_batch, Kernel::gemm2_small_batch)};
+constexpr std::array<Chain, 3> kChains = {make_chain(Strategy::cooperative, sm90::Strategy::cooperative),
+                                          make_chain(Strategy::pingpong, sm90::Strategy::pingpong),
+                                          make_chain(Strategy::small_batch, sm90::Strategy::small_batch)};
 
 /// The launches of a strategy that choose_strategy() returned.
 const Chain& chain_of(Strategy strategy) {
@@ -171,13 +170,13 @@ Status Sm90Backend::find_gpus() {
 
 /// REQUIRES the GPU is current.
 Status Sm90Backend::check_residency(const Gpu& gpu, const Link& link) const {
-  const auto most = sm90::max_resident_blocks(link.kernel, rules_.dims, link.threads_per_block);
+  const auto most = sm90::max_resident_blocks(link.grid, rules_.dims, link.threads_per_block);
   MM_RETURN_IF_ERROR(most.status());
   const uint32_t wanted = gpu.num_ranks * blocks_per_rank_;
   if (wanted <= *most) return {};
   return error(StatusCode::unsupported,
                fmt::format("GPU {} must have room for {} blocks of {} at once", ranks().device(gpu.first_rank).ordinal,
-                           wanted, sm90::to_string(link.kernel)),
+                           wanted, sm90::to_string(link.grid)),
                *most, "make a group of fewer ranks, or use another GPU");
 }
 
@@ -222,7 +221,7 @@ Status Sm90Backend::launch(const Chain& chain) const {
     for (const Gpu& gpu : gpus_) MM_RETURN_IF_ERROR(gpu.times[i].record(ranks().stream(gpu.first_rank)));
     if (i == kNumLinks) break;
     const Link& link = chain.links[i];
-    MM_RETURN_IF_ERROR(ranks().launch(link.kernel, arguments_, {blocks_per_rank_, link.threads_per_block}));
+    MM_RETURN_IF_ERROR(ranks().launch(link.grid, arguments_, {blocks_per_rank_, link.threads_per_block}));
   }
   return {};
 }

@@ -44,13 +44,13 @@ uint32_t DeviceRanks::num_ranks_per_device() const {
   return most;
 }
 
-Status DeviceRanks::launch(Kernel kernel, std::span<const Arguments> arguments, LaunchShape shape) const {
+Status DeviceRanks::launch(GridKind kind, std::span<const Arguments> arguments, LaunchShape shape) const {
   uint32_t first = 0;
   for (uint32_t d = 0; d < num_devices(); ++d) {
     uint32_t end = first;
     while (end < num_ranks() && home_[end] == d) ++end;
     const cuda::DeviceScope scope(devices_[d].ordinal);
-    MM_RETURN_IF_ERROR(sm90::launch(kernel, arguments.subspan(first, end - first), shape, streams_[d].get()));
+    MM_RETURN_IF_ERROR(sm90::launch(kind, arguments.subspan(first, end - first), shape, streams_[d].get()));
     first = end;
   }
   return {};

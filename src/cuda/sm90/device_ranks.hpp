@@ -28,8 +28,8 @@ class DeviceRanks {
   /// [num_ranks], addresses that every kernel of every rank may use.
   std::span<std::byte* const> bases() const { return bases_; }
 
-  /// Launches `kernel` for all ranks, `arguments` [num_ranks], one grid to a GPU, and returns at once.
-  Status launch(Kernel kernel, std::span<const Arguments> arguments, LaunchShape shape) const;
+  /// Launches `kind` for all ranks, `arguments` [num_ranks], one grid to a GPU, and returns at once.
+  Status launch(GridKind kind, std::span<const Arguments> arguments, LaunchShape shape) const;
   /// Waits for everything launched.
   Status synchronize() const;
 

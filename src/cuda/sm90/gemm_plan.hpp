@@ -85,6 +85,18 @@ struct TileNote {
   uint32_t first_round;
 };
 
+/// Where the chunks of the producer's tile come from.
+struct TileSource {
+  const uint8_t* rows;      // [chunk][block_m, 128]
+  const float* row_scales;  // [chunk][block_m]
+  const uint8_t* weights;   // [chunk][half][128, 128]
+  const ScalePair* scales;  // [chunk][half]
+  uint32_t num_halves;      ///< 1 in the last tile of an odd number of n tiles
+  uint32_t num_chunks;
+  uint32_t num_rows;  ///< valid ones; the others are never read
+  uint32_t block_m;
+};
+
 /// The multiplying kernels' shared memory: the ring's slots, and behind them what kPlanBytes are for.
 template <GemmConfig kConfig>
 struct GemmShared {
@@ -93,26 +105,27 @@ struct GemmShared {
   using RingState = sync::RingState<kNumSlots>;
   using NoteRingState = sync::RingState<kTileSlots>;
 
-  uint8_t* slots = nullptr;         // [kNumSlots][activations, n tile, n tile], aligned to 1024 bytes
-  float* row_scales = nullptr;      // [kNumSlots][slot_rows], of the slots' activations
-  ScalePair* scales = nullptr;      // [kNumSlots][kTileHalves], of the slots' n tiles
-  Arguments* arguments = nullptr;   // [1], the block's copy
-  RingState* ring = nullptr;        // [1], of chunks
+  uint8_t* slots = nullptr;            // [kNumSlots][activations, n tile, n tile], aligned to 1024 bytes
+  float* row_scales = nullptr;         // [kNumSlots][slot_rows], of the slots' activations
+  ScalePair* scales = nullptr;         // [kNumSlots][kTileHalves], of the slots' n tiles
+  Arguments* arguments = nullptr;      // [1], the block's copy
+  RingState* ring = nullptr;           // [1], of chunks
   NoteRingState* note_ring = nullptr;  // [1]
-  TileNote* notes = nullptr;        // [kTileSlots]
-  float* amax = nullptr;            // [2][kMaxSmallRows][kNumMathWarps], of alternate tiles
-  uint32_t* tally = nullptr;        // [kTileSlots]: math warps that have stored their part of a gemm1 tile
-  uint32_t* at_tile = nullptr;      // [kNumMathWarps]: number of the tile that a warp multiplies
-  uint32_t* pool_rows = nullptr;    // [num_local], rows per local expert
-  uint32_t* first_block = nullptr;  // [num_local + 1]
+  TileNote* notes = nullptr;           // [kTileSlots]
+  TileSource* source = nullptr;        // [1], the producer's own
+  float* amax = nullptr;               // [2][kMaxSmallRows][kNumMathWarps], of alternate tiles
+  uint32_t* tally = nullptr;           // [kTileSlots]: math warps that have stored their part of a gemm1 tile
+  uint32_t* at_tile = nullptr;         // [kNumMathWarps]: number of the tile that a warp multiplies
+  uint32_t* pool_rows = nullptr;       // [num_local], rows per local expert
+  uint32_t* first_block = nullptr;     // [num_local + 1]
   uint8_t* end = nullptr;
 
   MM_HOST_DEVICE static constexpr uint32_t fixed_bytes() {
     return static_cast<uint32_t>(flow::align_up(sizeof(Arguments), 16) + flow::align_up(sizeof(RingState), 16) +
                                  flow::align_up(sizeof(NoteRingState), 16)) +
            kNumSlots * (kConfig.slot_rows() * 4U + kTileHalves * static_cast<uint32_t>(sizeof(ScalePair))) +
-           kTileSlots * static_cast<uint32_t>(sizeof(TileNote)) + 2U * kMaxSmallRows * kNumMathWarps * 4U +
-           (kTileSlots + kNumMathWarps) * 4U;
+           kTileSlots * static_cast<uint32_t>(sizeof(TileNote)) + static_cast<uint32_t>(sizeof(TileSource)) +
+           2U * kMaxSmallRows * kNumMathWarps * 4U + (kTileSlots + kNumMathWarps) * 4U;
   }
   MM_HOST_DEVICE static constexpr uint32_t map_bytes(const flow::Dims& dims) {
     return static_cast<uint32_t>(flow::align_up((2U * dims.num_local_max() + 1U) * 4U, 16));
@@ -137,6 +150,7 @@ struct GemmShared {
     plan.ring = reinterpret_cast<RingState*>(take(sizeof(RingState)));
     plan.note_ring = reinterpret_cast<NoteRingState*>(take(sizeof(NoteRingState)));
     plan.notes = reinterpret_cast<TileNote*>(take(kTileSlots * sizeof(TileNote)));
+    plan.source = reinterpret_cast<TileSource*>(take(sizeof(TileSource)));
     plan.amax = reinterpret_cast<float*>(take(2U * kMaxSmallRows * kNumMathWarps * sizeof(float)));
     plan.tally = reinterpret_cast<uint32_t*>(take(kTileSlots * sizeof(uint32_t)));
     plan.at_tile = reinterpret_cast<uint32_t*>(take(kNumMathWarps * sizeof(uint32_t)));

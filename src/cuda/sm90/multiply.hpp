@@ -120,8 +120,8 @@ MM_DEVICE ChunkScales load_scales(const GemmShared<kConfig>& shared, uint32_t sl
 
 /// The quarters of a chunk but the first, whose instructions run already, and the promotion of all but the last, whose
 /// instructions run on return.
-MM_DEVICE void multiply_chunk(float (&sums)[2][kQuarterValues], const RowFragments& rows,
-                              ptx::WgmmaDescriptor weights, const ChunkScales& scales, WideTotals& totals) {
+MM_DEVICE void multiply_chunk(float (&sums)[2][kQuarterValues], const RowFragments& rows, ptx::WgmmaDescriptor weights,
+                              const ChunkScales& scales, WideTotals& totals) {
   MM_UNROLL
   for (uint32_t quarter = 0; quarter < kNumQuarters - 1U; ++quarter) {
     begin_quarter(sums[(quarter + 1U) % 2U], rows, ptx::advance(weights, (quarter + 1U) * chunk_bytes(kWideN)));

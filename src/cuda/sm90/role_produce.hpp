@@ -2,7 +2,8 @@
 
 // The producer: one thread walks the tiles of its block and brings their operands into the ring, a chunk of 128 columns
 // of K to a slot. Weights do not wait for rows: they are under way while the rows of a block are still arriving. Before
-// that it announces the tile in a ring of notes, which both math groups follow; a tile's chunks are for its owners only.
+// that it announces the tile in a ring of notes, which both math groups follow; a tile's chunks are for its owners
+// only.
 
 #include "cuda/ptx/bulk_copy.hpp"
 #include "cuda/sm90/gemm_plan.hpp"
@@ -10,34 +11,25 @@
 
 namespace megamoe::sm90 {
 
-/// Where the chunks of a tile come from.
-struct TileSource {
-  const uint8_t* rows;      // [chunk][block_m, 128]
-  const float* row_scales;  // [chunk][block_m]
-  const uint8_t* weights;   // [chunk][half][128, 128]
-  const ScalePair* scales;  // [chunk][half]
-  uint32_t num_halves;      ///< 1 in the last tile of an odd number of n tiles
-  uint32_t num_chunks;
-  uint32_t num_rows;  ///< valid ones; the others are never read
-  uint32_t block_m;
-};
-
+/// The producer's tile from here on. It stands in shared memory: its addresses would take half of the producer's
+/// registers.
 template <GemmConfig kConfig>
-MM_DEVICE TileSource source_of(const Arguments& arguments, const flow::Tile& tile) {
-  const GemmOperands operands = operands_of<kConfig>(arguments, tile.phase);
+MM_DEVICE void store_source(const GemmWorker<kConfig>& gemm, const flow::Tile& tile) {
+  const GemmOperands operands = operands_of<kConfig>(gemm.arguments(), tile.phase);
   const MatrixLayout& layout = operands.matrix.layout;
-  const uint32_t block_m = arguments.dims.block_m;
+  const uint32_t block_m = gemm.arguments().dims.block_m;
   const uint32_t n_tile = kTileHalves * tile.n_block;
   const uint64_t first_chunk = num(tile.expert) * layout.num_scales() + layout.chunk_idx(n_tile, 0);
   const uint64_t first_row = uint64_t{num(tile.block)} * layout.num_chunks * block_m;
-  return {operands.rows + first_row * kChunkCols,
-          operands.row_scales + first_row,
-          operands.matrix.codes + first_chunk * chunk_bytes(kTileRows),
-          operands.matrix.scales + first_chunk,
-          layout.pair_size(n_tile),
-          layout.num_chunks,
-          tile.num_rows,
-          block_m};
+  TileSource* source = gemm.shared.source;
+  simt::store(&source->rows, operands.rows + first_row * kChunkCols);
+  simt::store(&source->row_scales, operands.row_scales + first_row);
+  simt::store(&source->weights, operands.matrix.codes + first_chunk * chunk_bytes(kTileRows));
+  simt::store(&source->scales, operands.matrix.scales + first_chunk);
+  simt::store(&source->num_halves, layout.pair_size(n_tile));
+  simt::store(&source->num_chunks, layout.num_chunks);
+  simt::store(&source->num_rows, tile.num_rows);
+  simt::store(&source->block_m, block_m);
 }
 
 /// The pool's map, by one warp. ENSURES what PoolMap::build() ensures. REQUIRES the exchange barrier is behind.
@@ -66,33 +58,39 @@ MM_DEVICE flow::PoolMap load_pool_map(const GemmWorker<kConfig>& gemm) {
 
 /// Both n tiles of chunk `chunk`, into a slot that has been released.
 template <GemmConfig kConfig>
-MM_DEVICE void load_weights(const GemmWorker<kConfig>& gemm, const TileSource& source, uint32_t chunk,
+MM_DEVICE void load_weights(const GemmWorker<kConfig>& gemm, uint32_t chunk,
                             const typename GemmWorker<kConfig>::Cursor& at) {
   constexpr uint32_t kScaleBytes = sizeof(ScalePair);
   const auto ring = gemm.ring();
-  const uint32_t num_bytes = source.num_halves * chunk_bytes(kTileRows);
-  const uint64_t chunk_idx = uint64_t{chunk} * source.num_halves;
-  const ScalePair* scales = source.scales + chunk_idx;
+  const TileSource* source = gemm.shared.source;
+  const uint32_t num_halves = simt::load(&source->num_halves);
+  const uint32_t num_bytes = num_halves * chunk_bytes(kTileRows);
+  const uint64_t chunk_idx = uint64_t{chunk} * num_halves;
+  const ScalePair* scales = simt::load(&source->scales) + chunk_idx;
   ring.expect(at, num_bytes + kTileHalves * kScaleBytes);
-  ptx::bulk_load(gemm.shared.weights(at.slot, 0), source.weights + chunk_idx * chunk_bytes(kTileRows), num_bytes,
-                 ring.filled(at));
-  ptx::bulk_load(gemm.shared.weight_scales(at.slot, 0), scales, source.num_halves * kScaleBytes, ring.filled(at));
-  if (source.num_halves == kTileHalves) return;
+  ptx::bulk_load(gemm.shared.weights(at.slot, 0), simt::load(&source->weights) + chunk_idx * chunk_bytes(kTileRows),
+                 num_bytes, ring.filled(at));
+  ptx::bulk_load(gemm.shared.weight_scales(at.slot, 0), scales, num_halves * kScaleBytes, ring.filled(at));
+  if (num_halves == kTileHalves) return;
   // Where the matrix ends with the tile's first half, nobody looks at the second one's products.
   ptx::bulk_load(gemm.shared.weight_scales(at.slot, 1), scales, kScaleBytes, ring.filled(at));
 }
 
 /// The valid rows of chunk `chunk` and their scales; this completes the item.
 template <GemmConfig kConfig>
-MM_DEVICE void load_rows(const GemmWorker<kConfig>& gemm, const TileSource& source, uint32_t tile_idx, uint32_t chunk,
+MM_DEVICE void load_rows(const GemmWorker<kConfig>& gemm, uint32_t tile_idx, uint32_t chunk,
                          const typename GemmWorker<kConfig>::Cursor& at) {
   const auto ring = gemm.ring();
-  const uint32_t row_bytes = chunk_bytes(source.num_rows);
-  const uint32_t scale_bytes = copied_scales(source.num_rows) * static_cast<uint32_t>(sizeof(float));
-  const uint64_t first_row = uint64_t{chunk} * source.block_m;
+  const TileSource* source = gemm.shared.source;
+  const uint32_t num_rows = simt::load(&source->num_rows);
+  const uint32_t row_bytes = chunk_bytes(num_rows);
+  const uint32_t scale_bytes = copied_scales(num_rows) * static_cast<uint32_t>(sizeof(float));
+  const uint64_t first_row = uint64_t{chunk} * simt::load(&source->block_m);
   ring.publish(at, row_bytes + scale_bytes, tile_idx);
-  ptx::bulk_load(gemm.shared.activations(at.slot), source.rows + first_row * kChunkCols, row_bytes, ring.filled(at));
-  ptx::bulk_load(gemm.shared.scales_of_rows(at.slot), source.row_scales + first_row, scale_bytes, ring.filled(at));
+  ptx::bulk_load(gemm.shared.activations(at.slot), simt::load(&source->rows) + first_row * kChunkCols, row_bytes,
+                 ring.filled(at));
+  ptx::bulk_load(gemm.shared.scales_of_rows(at.slot), simt::load(&source->row_scales) + first_row, scale_bytes,
+                 ring.filled(at));
 }
 
 /// Tells the math groups of a tile whose first chunk will be item `at` of the ring. False: a wait has failed.
@@ -121,11 +119,12 @@ MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::T
                                   const Flag* flag, const sync::Watched& watched,
                                   typename GemmWorker<kConfig>::Cursor& at) {
   const auto ring = gemm.ring();
-  const TileSource source = source_of<kConfig>(gemm.arguments(), tile);
+  store_source(gemm, tile);
+  const uint32_t num_chunks = simt::load(&gemm.shared.source->num_chunks);
   const sync::Waiter waiter = gemm.waiter(tile.phase);
   const auto is_wanted = [&](Flag seen) { return seen == static_cast<Flag>(watched.wanted); };
 
-  const uint32_t max_ahead = flow::min_of(source.num_chunks, GemmShared<kConfig>::kNumSlots);
+  const uint32_t max_ahead = flow::min_of(num_chunks, GemmShared<kConfig>::kNumSlots);
   uint32_t num_ahead = 0;  // chunks whose weights are under way
   auto ahead = at;
   while (num_ahead < max_ahead && !is_wanted(ptx::ld_acquire<ptx::Scope::gpu>(flag))) {
@@ -133,7 +132,7 @@ MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::T
       ring.stop(waiter, at, ahead);
       return false;
     }
-    load_weights(gemm, source, num_ahead, ahead);
+    load_weights(gemm, num_ahead, ahead);
     ++num_ahead;
     ahead.advance();
   }
@@ -141,15 +140,15 @@ MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::T
     ring.stop(waiter, at, ahead);
     return false;
   }
-  for (uint32_t chunk = 0; chunk < source.num_chunks; ++chunk) {
+  for (uint32_t chunk = 0; chunk < num_chunks; ++chunk) {
     if (chunk >= num_ahead) {
       if (!ring.wait_released(waiter, at)) {
         ring.stop(waiter, at, at);
         return false;
       }
-      load_weights(gemm, source, chunk, at);
+      load_weights(gemm, chunk, at);
     }
-    load_rows(gemm, source, tile_idx, chunk, at);
+    load_rows(gemm, tile_idx, chunk, at);
     at.advance();
   }
   return true;

@@ -1,11 +1,13 @@
-// gemm1 and gemm2 as grids: one rank's blocks, or those of several virtual ranks.
+#pragma once
+
+// gemm1 and gemm2 as grids: one rank's blocks, or those of several virtual ranks. Each strategy is compiled by a source
+// file of its own.
 
 #include "cuda/sm90/gemm_kernels.hpp"
 #include "cuda/sm90/grids.hpp"
 #include "cuda/sm90/plain_kernels.hpp"
 
 namespace megamoe::sm90 {
-namespace {
 
 // nvcc wants template parameters of grids to be simpler than a GemmConfig.
 template <Strategy kStrategy, Phases kPhases, uint32_t kNumRanks>
@@ -16,20 +18,9 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
 }
 
 template <Strategy kStrategy, uint32_t kNumRanks>
-const void* function_of(Phases phases) {
+const void* gemm_grid_function(Phases phases) {
   return phases == Phases::gemm1 ? reinterpret_cast<const void*>(&gemm_grid<kStrategy, Phases::gemm1, kNumRanks>)
                                  : reinterpret_cast<const void*>(&gemm_grid<kStrategy, Phases::gemm2, kNumRanks>);
 }
-
-}  // namespace
-
-template <uint32_t kNumRanks>
-const void* gemm_grid_function(Strategy strategy, Phases phases) {
-  return strategy == Strategy::cooperative ? function_of<Strategy::cooperative, kNumRanks>(phases)
-                                    : function_of<Strategy::small_batch, kNumRanks>(phases);
-}
-
-template const void* gemm_grid_function<1>(Strategy strategy, Phases phases);
-template const void* gemm_grid_function<kMaxVirtualRanks>(Strategy strategy, Phases phases);
 
 }  // namespace megamoe::sm90
