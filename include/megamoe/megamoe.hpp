@@ -159,9 +159,10 @@ class ArrayWeights final : public WeightSource {
 /// How the stages of a call are run.
 enum class Fusion : uint8_t {
   fused,  ///< by workers that do all of them, tile by tile
+  gemms,  ///< gemm1 and gemm2 in one launch, tile by tile, between those of dispatch and combine
   chain,  ///< by one launch after the other
 };
-/// "fused", "chain".
+/// "fused", "gemms", "chain".
 std::string_view to_string(Fusion fusion);
 
 /// One buffer of the plan.

@@ -50,6 +50,7 @@ Result<Backend> parse_backend(std::string_view name) {
 std::string_view to_string(Fusion fusion) {
   switch (fusion) {
     case Fusion::fused: return "fused";
+    case Fusion::gemms: return "gemms";
     case Fusion::chain: return "chain";
   }
   return "unknown";

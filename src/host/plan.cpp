@@ -149,7 +149,7 @@ Result<Plan> make_sm90_layer_plan(const LayerConfig& config, uint32_t num_ranks)
                                {sm90_block_m(config.tuning.strategy), kSm90Gemm1BlockN, kSm90Gemm2BlockN, sm90->blocks_per_rank});
   MM_RETURN_IF_ERROR(plan.status());
   plan->sm90 = *std::move(sm90);
-  plan->info.fusion = Fusion::chain;
+  plan->info.fusion = config.backend == Backend::chain ? Fusion::chain : Fusion::gemms;
   plan->info.strategy = config.tuning.strategy;
   plan->info.strategy_rule = strategy_rule(config.tuning.strategy);
   plan->info.scratch_bytes = Sm90Staging::of(plan->rules.dims).num_bytes;

@@ -104,7 +104,8 @@ class EmulatedFlow final : public StageMachine {
       case sm90::Kernel::combine: return run(num_blocks, sm90::combine_kernel);
       case sm90::Kernel::meet: return run(num_blocks, sm90::meet_kernel);
       case sm90::Kernel::gemm1:
-      case sm90::Kernel::gemm2: break;  // no stage case runs them
+      case sm90::Kernel::gemm2:
+      case sm90::Kernel::gemms: break;  // no stage case runs them
     }
     return {};
   }

@@ -25,33 +25,39 @@ static_assert(kSm90Gemm1BlockN == sm90::kGemm1BlockN && kSm90Gemm2BlockN == sm90
 
 namespace {
 
-/// One launch of the chain, and the stage that its time is put down to.
+/// One launch of a call, and the stage that its time is put down to.
 struct Link {
   sm90::GridKind grid;
   Stage stage;
   uint32_t threads_per_block;
 };
-constexpr uint32_t kNumLinks = 4;
+
+/// The launches of a call in order. Only where each is one stage is each timed: an event between two launches costs
+/// about a microsecond.
 struct Chain {
   Strategy strategy;
-  std::array<Link, kNumLinks> links;
+  Fusion fusion;
+  std::vector<Link> links;
 };
+constexpr uint32_t kMaxLinks = 4;
 
-constexpr Chain make_chain(Strategy strategy, sm90::Strategy how) {
+Chain make_chain(Fusion fusion, Strategy strategy, sm90::Strategy how) {
   constexpr uint32_t kPlainThreads = sm90::LaunchShape{}.threads_per_block;
-  return {strategy,
-          {{{Kernel::dispatch, Stage::pull, kPlainThreads},
-            {{Kernel::gemm1, how}, Stage::gemm1, sm90::kGemmThreads},
-            {{Kernel::gemm2, how}, Stage::gemm2, sm90::kGemmThreads},
-            {Kernel::combine, Stage::combine, kPlainThreads}}}};
+  std::vector<Link> links = {{Kernel::dispatch, Stage::pull, kPlainThreads}};
+  if (fusion == Fusion::chain) {
+    links.push_back({{Kernel::gemm1, how}, Stage::gemm1, sm90::kGemmThreads});
+    links.push_back({{Kernel::gemm2, how}, Stage::gemm2, sm90::kGemmThreads});
+  } else {
+    links.push_back({{Kernel::gemms, how}, Stage::gemm1, sm90::kGemmThreads});
+  }
+  links.push_back({Kernel::combine, Stage::combine, kPlainThreads});
+  return {strategy, fusion, std::move(links)};
 }
-constexpr std::array<Chain, 3> kChains = {make_chain(Strategy::cooperative, sm90::Strategy::cooperative),
-                                          make_chain(Strategy::pingpong, sm90::Strategy::pingpong),
-                                          make_chain(Strategy::small_batch, sm90::Strategy::small_batch)};
 
-/// The launches of a strategy that choose_strategy() returned.
-const Chain& chain_of(Strategy strategy) {
-  return *std::find_if(kChains.begin(), kChains.end(), [&](const Chain& chain) { return chain.strategy == strategy; });
+std::vector<Chain> make_chains(Fusion fusion) {
+  return {make_chain(fusion, Strategy::cooperative, sm90::Strategy::cooperative),
+          make_chain(fusion, Strategy::pingpong, sm90::Strategy::pingpong),
+          make_chain(fusion, Strategy::small_batch, sm90::Strategy::small_batch)};
 }
 
 /// exchange, before combine, after reset.
@@ -79,7 +85,7 @@ class DeviceWorkspaces final : public SymmetricMemory {
 struct Gpu {
   uint32_t first_rank = 0;
   uint32_t num_ranks = 0;
-  std::array<cuda::Event, kNumLinks + 1> times;
+  std::array<cuda::Event, kMaxLinks + 1> times;
   cuda::DeviceMemory flush;  ///< empty: calls find L2 as it is
 };
 
@@ -89,6 +95,7 @@ class Sm90Backend final : public LayerBackend {
       : rules_(plan.rules),
         blocks_per_rank_(plan.sm90.blocks_per_rank),
         strategy_(plan.info.strategy),
+        chains_(make_chains(plan.info.fusion)),
         memory_(std::move(memory)) {
     // Ranks of one process start together: the fault record's words must name the limit that held.
     rules_.start_timeout = rules_.timeout;
@@ -119,6 +126,7 @@ class Sm90Backend final : public LayerBackend {
   LayerRules rules_;
   uint32_t blocks_per_rank_;
   Strategy strategy_;
+  std::vector<Chain> chains_;
   std::shared_ptr<DeviceWorkspaces> memory_;
   std::vector<Gpu> gpus_;
   std::vector<RankWeights> weights_;        // [num_ranks]
@@ -185,7 +193,7 @@ Status Sm90Backend::check_residency(const Gpu& gpu, const Link& link) const {
 Status Sm90Backend::check_residency() const {
   for (const Gpu& gpu : gpus_) {
     const cuda::DeviceScope scope(ranks().device(gpu.first_rank).ordinal);
-    for (const Chain& chain : kChains) {
+    for (const Chain& chain : chains_) {
       // Blocks of more rows than pingpong takes rule it out for this layer.
       if (chain.strategy == Strategy::pingpong && rules_.dims.block_m > kSm90PingpongBlockM) continue;
       for (const Link& link : chain.links) MM_RETURN_IF_ERROR(check_residency(gpu, link));
@@ -207,7 +215,8 @@ void Sm90Backend::set_arguments() {
 const Chain& Sm90Backend::choose_chain() const {
   uint64_t num_rows = 0;
   for (const sm90::Arguments& arguments : arguments_) num_rows += uint64_t{arguments.num_tokens} * rules_.dims.top_k;
-  return chain_of(choose_strategy(strategy_, num_rows, rules_.dims.num_experts));
+  const Strategy strategy = choose_strategy(strategy_, num_rows, rules_.dims.num_experts);
+  return *std::find_if(chains_.begin(), chains_.end(), [&](const Chain& chain) { return chain.strategy == strategy; });
 }
 
 Status Sm90Backend::launch(const Chain& chain) const {
@@ -217,9 +226,12 @@ Status Sm90Backend::launch(const Chain& chain) const {
         check(cudaMemsetAsync(gpu.flush.data(), 1, gpu.flush.num_bytes(), ranks().stream(gpu.first_rank).get()),
               "flushing L2"));
   }
-  for (uint32_t i = 0; i <= kNumLinks; ++i) {
-    for (const Gpu& gpu : gpus_) MM_RETURN_IF_ERROR(gpu.times[i].record(ranks().stream(gpu.first_rank)));
-    if (i == kNumLinks) break;
+  const size_t num_links = chain.links.size();
+  for (size_t i = 0; i <= num_links; ++i) {
+    if (i == 0 || i == num_links || chain.fusion == Fusion::chain) {
+      for (const Gpu& gpu : gpus_) MM_RETURN_IF_ERROR(gpu.times[i].record(ranks().stream(gpu.first_rank)));
+    }
+    if (i == num_links) break;
     const Link& link = chain.links[i];
     MM_RETURN_IF_ERROR(ranks().launch(link.grid, arguments_, {blocks_per_rank_, link.threads_per_block}));
   }
@@ -239,12 +251,13 @@ Status Sm90Backend::collect_stats(const Chain& chain, std::span<RankStats> stats
     RankStats times;
     times.num_workers = blocks_per_rank_;
     times.strategy = chain.strategy;
-    for (uint32_t i = 0; i < kNumLinks; ++i) {
+    const size_t num_links = chain.links.size();
+    for (size_t i = 0; chain.fusion == Fusion::chain && i < num_links; ++i) {
       const auto seconds = gpu.times[i + 1].seconds_since(gpu.times[i]);
       MM_RETURN_IF_ERROR(seconds.status());
       times.busy_seconds[static_cast<size_t>(chain.links[i].stage)] += *seconds * blocks_per_rank_;
     }
-    const auto all = gpu.times.back().seconds_since(gpu.times.front());
+    const auto all = gpu.times[num_links].seconds_since(gpu.times[0]);
     MM_RETURN_IF_ERROR(all.status());
     times.device_seconds = *all;
     for (uint32_t r = gpu.first_rank; r < gpu.first_rank + gpu.num_ranks; ++r) {

@@ -43,7 +43,7 @@ MM_DEVICE sync::GoOn is_unbroken(const Worker& worker) {
 template <GemmConfig kConfig>
 MM_DEVICE void fused_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
   static_assert(kConfig.phases == Phases::both);
-  const auto shared = GemmShared<kConfig>::carve(simt::dynamic_shared(), arguments.dims);
+  const auto shared = GemmWorker<kConfig>::Shared::carve(simt::dynamic_shared(), arguments.dims);
   const Worker worker{*shared.arguments, SharedPlan::carve(shared.end, arguments.dims), worker_idx, num_workers};
   const GemmWorker<kConfig> gemm{worker, shared};
   init_gemm(gemm, arguments);

@@ -1,6 +1,6 @@
 #pragma once
 
-// gemm1 and gemm2 as grids: one rank's blocks, or those of several virtual ranks. Each strategy is compiled by a source
+// gemm1 and gemm2 as grids, each or both in one: one rank's blocks, or those of several virtual ranks. Each strategy is compiled by a source
 // file of its own.
 
 #include "cuda/sm90/gemm_kernels.hpp"
@@ -19,8 +19,12 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
 
 template <Strategy kStrategy, uint32_t kNumRanks>
 const void* gemm_grid_function(Phases phases) {
-  return phases == Phases::gemm1 ? reinterpret_cast<const void*>(&gemm_grid<kStrategy, Phases::gemm1, kNumRanks>)
-                                 : reinterpret_cast<const void*>(&gemm_grid<kStrategy, Phases::gemm2, kNumRanks>);
+  switch (phases) {
+    case Phases::gemm1: return reinterpret_cast<const void*>(&gemm_grid<kStrategy, Phases::gemm1, kNumRanks>);
+    case Phases::gemm2: return reinterpret_cast<const void*>(&gemm_grid<kStrategy, Phases::gemm2, kNumRanks>);
+    case Phases::both: return reinterpret_cast<const void*>(&gemm_grid<kStrategy, Phases::both, kNumRanks>);
+  }
+  return nullptr;
 }
 
 }  // namespace megamoe::sm90

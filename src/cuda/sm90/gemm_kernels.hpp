@@ -51,7 +51,7 @@ MM_DEVICE void run_roles(const GemmWorker<kConfig>& gemm) {
 /// All tiles of the config's phases. Block `worker_idx` of the rank's `num_workers`.
 template <GemmConfig kConfig>
 MM_DEVICE void gemm_kernel(const Arguments& arguments, uint32_t worker_idx, uint32_t num_workers) {
-  const auto shared = GemmShared<kConfig>::carve(simt::dynamic_shared(), arguments.dims);
+  const auto shared = GemmWorker<kConfig>::Shared::carve(simt::dynamic_shared(), arguments.dims);
   const Worker worker{*shared.arguments, SharedPlan::carve(shared.end, arguments.dims), worker_idx, num_workers};
   const GemmWorker<kConfig> gemm{worker, shared};
   init_gemm(gemm, arguments);

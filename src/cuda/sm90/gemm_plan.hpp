@@ -67,6 +67,9 @@ struct GemmConfig {
     return flow::min_of((kMaxSharedBytes - kPlanBytes) / slot_bytes(), kMaxSlots);
   }
 
+  /// The same for other phases.
+  MM_HOST_DEVICE constexpr GemmConfig with(Phases other) const { return {strategy, other, max_block_m}; }
+
   friend bool operator==(const GemmConfig&, const GemmConfig&) = default;
 };
 
@@ -180,12 +183,21 @@ MM_DEVICE bool is_gemm1(flow::Phase phase) {
 template <GemmConfig kConfig>
 struct GemmWorker {
   static constexpr GemmConfig config = kConfig;
-  using Ring = sync::Ring<GemmShared<kConfig>::kNumSlots>;
+  using Ring = sync::Ring<kConfig.num_slots()>;
   using Cursor = typename Ring::Cursor;
   using NoteRing = sync::Ring<kTileSlots>;
 
+  // Shared memory is alike for all phases.
+  using Shared = GemmShared<kConfig.with(Phases::both)>;
+
   const Worker& worker;
-  GemmShared<kConfig> shared;
+  Shared shared;
+
+  /// The same block at work on tiles of one phase, which the compiler then knows.
+  template <Phases kPhase>
+  MM_DEVICE GemmWorker<kConfig.with(kPhase)> only() const {
+    return {worker, shared};
+  }
 
   MM_DEVICE const Arguments& arguments() const { return worker.arguments; }
   MM_DEVICE Ring ring() const { return Ring(shared.ring); }

@@ -10,8 +10,9 @@
 
 namespace megamoe::sm90 {
 
-/// meet: all ranks wait for each other, nothing else; what follows begins everywhere at the same time.
-enum class Kernel : uint32_t { dispatch, gemm1, gemm2, combine, meet };
+/// gemms: gemm1 and gemm2 in one, wave by wave. meet: all ranks wait for each other, nothing else; what follows begins
+/// everywhere at the same time.
+enum class Kernel : uint32_t { dispatch, gemm1, gemm2, gemms, combine, meet };
 
 /// One grid: a kernel, and for those that multiply, how.
 struct GridKind {

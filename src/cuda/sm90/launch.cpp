@@ -30,6 +30,7 @@ const void* grid_function(GridKind kind) {
     case Kernel::combine: return combine_grid_function<kNumRanks>();
     case Kernel::gemm1: return gemm_function<kNumRanks>(kind.strategy, Phases::gemm1);
     case Kernel::gemm2: return gemm_function<kNumRanks>(kind.strategy, Phases::gemm2);
+    case Kernel::gemms: return gemm_function<kNumRanks>(kind.strategy, Phases::both);
     case Kernel::meet: return meet_grid_function<kNumRanks>();
   }
   return nullptr;
@@ -37,12 +38,14 @@ const void* grid_function(GridKind kind) {
 
 template <Strategy kStrategy>
 uint32_t gemm_shared_bytes(const flow::Dims& dims) {
-  // Both phases are alike.
+  // All phases are alike.
   return GemmShared<chain_config(kStrategy, Phases::gemm1)>::num_bytes(dims);
 }
 
 uint32_t shared_bytes_of(GridKind kind, const flow::Dims& dims) {
-  if (kind.kernel != Kernel::gemm1 && kind.kernel != Kernel::gemm2) return SharedPlan::num_bytes(dims);
+  const bool multiplies =
+      kind.kernel == Kernel::gemm1 || kind.kernel == Kernel::gemm2 || kind.kernel == Kernel::gemms;
+  if (!multiplies) return SharedPlan::num_bytes(dims);
   switch (kind.strategy) {
     case Strategy::cooperative: return gemm_shared_bytes<Strategy::cooperative>(dims);
     case Strategy::pingpong: return gemm_shared_bytes<Strategy::pingpong>(dims);
@@ -106,6 +109,7 @@ std::string to_string(GridKind kind) {
     case Kernel::combine: return "combine";
     case Kernel::gemm1: return fmt::format("gemm1, {}", to_string(kind.strategy));
     case Kernel::gemm2: return fmt::format("gemm2, {}", to_string(kind.strategy));
+    case Kernel::gemms: return fmt::format("gemm1 and gemm2, {}", to_string(kind.strategy));
     case Kernel::meet: return "meet";
   }
   return "unknown";

@@ -35,7 +35,7 @@ template <GemmConfig kConfig>
 MM_DEVICE sync::GoOn wait_for_chunk(const GemmWorker<kConfig>& gemm, const sync::Waiter& waiter, uint32_t chunk,
                                     const typename GemmWorker<kConfig>::Cursor& at) {
   const auto ring = gemm.ring();
-  const bool is_early = chunk < GemmShared<kConfig>::kNumSlots;
+  const bool is_early = chunk < kConfig.num_slots();
   return (is_early ? ring.wait_filled_after_others(waiter, at) : ring.wait_filled(waiter, at)) != sync::kRingStop;
 }
 
@@ -110,8 +110,8 @@ struct ChunkScales {
   ScalePair w[kTileHalves];
 };
 
-template <GemmConfig kConfig>
-MM_DEVICE ChunkScales load_scales(const GemmShared<kConfig>& shared, uint32_t slot, uint32_t row, uint32_t num_rows) {
+template <class Shared>
+MM_DEVICE ChunkScales load_scales(const Shared& shared, uint32_t slot, uint32_t row, uint32_t num_rows) {
   const float* x = shared.scales_of_rows(slot);
   const uint32_t last = num_rows - 1U;
   return {{simt::load(x + flow::min_of(row, last)), simt::load(x + flow::min_of(row + 8U, last))},

@@ -45,11 +45,10 @@ MM_DEVICE sync::GoOn run_wide(const GemmWorker<kConfig>& gemm) {
   if (!multiply_wide(gemm, math_thread(), load_tile(gemm, math_thread()), totals)) return false;
   const MathThread me = math_thread();
   const MathTile tile = load_tile(gemm, me);
-  if constexpr (kConfig.phases != Phases::gemm2) {
-    if (is_gemm1<kConfig>(tile.phase)) gemm1_epilogue_wide(gemm, me, tile, totals);
-  }
-  if constexpr (kConfig.phases != Phases::gemm1) {
-    if (!is_gemm1<kConfig>(tile.phase)) gemm2_epilogue_wide(gemm, me, tile, totals);
+  if constexpr (kConfig.phases == Phases::gemm1) {
+    gemm1_epilogue_wide(gemm, me, tile, totals);
+  } else {
+    gemm2_epilogue_wide(gemm, me, tile, totals);
   }
   return true;
 }
@@ -60,11 +59,10 @@ MM_DEVICE sync::GoOn run_small(const GemmWorker<kConfig>& gemm) {
   if (!multiply_small<kN>(gemm, math_thread(), load_tile(gemm, math_thread()), totals)) return false;
   const MathThread me = math_thread();
   const MathTile tile = load_tile(gemm, me);
-  if constexpr (kConfig.phases != Phases::gemm2) {
-    if (is_gemm1<kConfig>(tile.phase)) gemm1_epilogue_small<kN>(gemm, me, tile, totals);
-  }
-  if constexpr (kConfig.phases != Phases::gemm1) {
-    if (!is_gemm1<kConfig>(tile.phase)) gemm2_epilogue_small<kN>(gemm, me, tile, totals);
+  if constexpr (kConfig.phases == Phases::gemm1) {
+    gemm1_epilogue_small<kN>(gemm, me, tile, totals);
+  } else {
+    gemm2_epilogue_small<kN>(gemm, me, tile, totals);
   }
   return true;
 }
@@ -90,6 +88,14 @@ MM_DEVICE sync::GoOn run_tile(const GemmWorker<kConfig>& gemm) {
   return false;
 }
 
+/// Each phase has its own code: what they have in common would keep more alive than a lane has registers.
+template <GemmConfig kConfig>
+MM_DEVICE sync::GoOn run_tile_of_phase(const GemmWorker<kConfig>& gemm, flow::Phase phase) {
+  if constexpr (kConfig.phases != Phases::both) return run_tile(gemm);
+  return phase == flow::Phase::gemm1 ? run_tile(gemm.template only<Phases::gemm1>())
+                                     : run_tile(gemm.template only<Phases::gemm2>());
+}
+
 /// All threads of the math groups, until the producer says stop.
 template <GemmConfig kConfig>
 MM_DEVICE void role_multiply(const GemmWorker<kConfig>& gemm) {
@@ -101,7 +107,7 @@ MM_DEVICE void role_multiply(const GemmWorker<kConfig>& gemm) {
     const Owner owner{simt::load(&note_of(gemm, tile_idx)->owner)};
     if (owner == Owner::both || static_cast<uint32_t>(owner) == math_thread().group) {
       enter_tile(gemm, tile_idx);
-      if (!run_tile(gemm)) return;
+      if (!run_tile_of_phase(gemm, flow::Phase{simt::load(&note_of(gemm, tile_idx)->phase)})) return;
     }
     note_ring.release(gemm.note_cursor(next));
   }

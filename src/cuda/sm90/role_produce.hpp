@@ -124,7 +124,7 @@ MM_DEVICE sync::GoOn produce_tile(const GemmWorker<kConfig>& gemm, const flow::T
   const sync::Waiter waiter = gemm.waiter(tile.phase);
   const auto is_wanted = [&](Flag seen) { return seen == static_cast<Flag>(watched.wanted); };
 
-  const uint32_t max_ahead = flow::min_of(num_chunks, GemmShared<kConfig>::kNumSlots);
+  const uint32_t max_ahead = flow::min_of(num_chunks, kConfig.num_slots());
   uint32_t num_ahead = 0;  // chunks whose weights are under way
   auto ahead = at;
   while (num_ahead < max_ahead && !is_wanted(ptx::ld_acquire<ptx::Scope::gpu>(flag))) {
