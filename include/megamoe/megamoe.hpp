@@ -159,7 +159,8 @@ class ArrayWeights final : public WeightSource {
 /// How the stages of a call are run.
 enum class Fusion : uint8_t {
   fused,  ///< by workers that do all of them, tile by tile
-  gemms,  ///< gemm1 and gemm2 in one launch, tile by tile, between those of dispatch and combine
+  gemms,  ///< by launches of dispatch and combine, between them one of gemm1 and gemm2, tile by tile, in calls of few
+          ///< rows, two in others
   chain,  ///< by one launch after the other
 };
 /// "fused", "gemms", "chain".

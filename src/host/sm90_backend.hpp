@@ -47,6 +47,12 @@ Strategy choose_strategy(Strategy wanted, uint64_t num_rows, uint32_t num_expert
 /// The same in words.
 std::string strategy_rule(Strategy wanted);
 
+/// Up to this many rows an expert on average gemm1 and gemm2 in one launch are faster than in two (docs/perf/0009).
+inline constexpr uint32_t kMaxMergedMean = 128;
+/// How a call that brings `num_rows` rows to `num_experts` routed experts is launched where the plan says `planned`:
+/// gemms or chain.
+Fusion choose_fusion(Fusion planned, uint64_t num_rows, uint32_t num_experts);
+
 /// What a call of a Hopper layer finds in L2.
 enum class L2State : uint32_t { as_it_is, flushed };
 /// For benchmarks: layers that are made from now on first have each GPU overwrite its L2, before the time of a call

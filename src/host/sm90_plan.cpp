@@ -49,6 +49,11 @@ Strategy choose_strategy(Strategy wanted, uint64_t num_rows, uint32_t num_expert
   return num_rows <= uint64_t{kMaxSmallBatchMean} * num_experts ? Strategy::small_batch : Strategy::cooperative;
 }
 
+Fusion choose_fusion(Fusion planned, uint64_t num_rows, uint32_t num_experts) {
+  const bool is_merged = planned == Fusion::gemms && num_rows <= uint64_t{kMaxMergedMean} * num_experts;
+  return is_merged ? Fusion::gemms : Fusion::chain;
+}
+
 std::string strategy_rule(Strategy wanted) {
   if (wanted != Strategy::automatic) return fmt::format("{} in every call, as asked for", to_string(wanted));
   return fmt::format("{} in calls of at most {} rows a routed expert on average, {} in others",

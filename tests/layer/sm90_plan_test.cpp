@@ -66,6 +66,10 @@ TEST(Sm90Plan, StrategyIsTheOneAskedForOrFollowsTheMeanRows) {
     EXPECT_EQ(choose_strategy(forced, 1, 8), forced);
     EXPECT_EQ(internal::strategy_rule(forced).find(to_string(forced)), 0U);
   }
+  using internal::choose_fusion;
+  EXPECT_EQ(choose_fusion(Fusion::gemms, 8 * internal::kMaxMergedMean, 8), Fusion::gemms);
+  EXPECT_EQ(choose_fusion(Fusion::gemms, 8 * internal::kMaxMergedMean + 1, 8), Fusion::chain);
+  EXPECT_EQ(choose_fusion(Fusion::chain, 0, 8), Fusion::chain);
   EXPECT_NE(internal::strategy_rule(Strategy::automatic).find("at most 16 rows"), std::string::npos);
 }
 

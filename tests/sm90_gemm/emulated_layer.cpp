@@ -112,11 +112,16 @@ class EmulatedLayer {
     }
     constexpr GemmConfig kGemm1{kStrategy, Phases::gemm1, kMaxBlockM};
     constexpr GemmConfig kGemm2{kStrategy, Phases::gemm2, kMaxBlockM};
+    constexpr GemmConfig kGemms{kStrategy, Phases::both, kMaxBlockM};
     const uint32_t plain_bytes = SharedPlan::num_bytes(dims_);
     for (uint32_t r = 0; r < dims_.num_ranks; ++r) {
       launch(r, kPlainThreads, plain_bytes, dispatch_kernel);
-      launch(r, kGemmThreads, GemmShared<kGemm1>::num_bytes(dims_), gemm_kernel<kGemm1>);
-      launch(r, kGemmThreads, GemmShared<kGemm2>::num_bytes(dims_), gemm_kernel<kGemm2>);
+      if (spec_.kernels == Kernels::gemms) {
+        launch(r, kGemmThreads, GemmShared<kGemms>::num_bytes(dims_), gemm_kernel<kGemms>);
+      } else {
+        launch(r, kGemmThreads, GemmShared<kGemm1>::num_bytes(dims_), gemm_kernel<kGemm1>);
+        launch(r, kGemmThreads, GemmShared<kGemm2>::num_bytes(dims_), gemm_kernel<kGemm2>);
+      }
       launch(r, kPlainThreads, plain_bytes, combine_kernel);
     }
     expect_clean_run();

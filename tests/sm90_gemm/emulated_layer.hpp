@@ -39,7 +39,7 @@ struct LayerCase {
 };
 
 /// Which kernels compute it.
-enum class Kernels : uint8_t { chain, fused };
+enum class Kernels : uint8_t { chain, gemms, fused };
 
 /// The kernels that a public strategy names.
 Strategy kernel_strategy(megamoe::Strategy strategy);

@@ -64,6 +64,8 @@ TEST_P(Gemm, IsRightRowByRowAndTheSameHoweverItRuns) {
       {Strategy::small_batch, layer_case.num_tokens, 8, 2, {.seed = 3, .races = emu::Races::find}},
       {Strategy::small_batch, one_rank, 32, 1, {.seed = 4, .stores = emu::Stores::delayed}},
       {Strategy::small_batch, layer_case.num_tokens, 128, 2, {.seed = 5}},
+      {Strategy::pingpong, layer_case.num_tokens, 64, 2, {.seed = 8, .races = emu::Races::find}, Kernels::gemms},
+      {Strategy::cooperative, one_rank, 128, 2, {.seed = 9, .stores = emu::Stores::delayed}, Kernels::gemms},
       {Strategy::cooperative, layer_case.num_tokens, 32, 2, {.seed = 6, .races = emu::Races::find}, Kernels::fused},
       {Strategy::small_batch, one_rank, 16, 3, {.seed = 7, .stores = emu::Stores::delayed}, Kernels::fused},
   };

@@ -54,10 +54,14 @@ Chain make_chain(Fusion fusion, Strategy strategy, sm90::Strategy how) {
   return {strategy, fusion, std::move(links)};
 }
 
-std::vector<Chain> make_chains(Fusion fusion) {
-  return {make_chain(fusion, Strategy::cooperative, sm90::Strategy::cooperative),
-          make_chain(fusion, Strategy::pingpong, sm90::Strategy::pingpong),
-          make_chain(fusion, Strategy::small_batch, sm90::Strategy::small_batch)};
+std::vector<Chain> make_chains() {
+  std::vector<Chain> chains;
+  for (const Fusion fusion : {Fusion::gemms, Fusion::chain}) {
+    chains.push_back(make_chain(fusion, Strategy::cooperative, sm90::Strategy::cooperative));
+    chains.push_back(make_chain(fusion, Strategy::pingpong, sm90::Strategy::pingpong));
+    chains.push_back(make_chain(fusion, Strategy::small_batch, sm90::Strategy::small_batch));
+  }
+  return chains;
 }
 
 /// exchange, before combine, after reset.
@@ -95,7 +99,7 @@ class Sm90Backend final : public LayerBackend {
       : rules_(plan.rules),
         blocks_per_rank_(plan.sm90.blocks_per_rank),
         strategy_(plan.info.strategy),
-        chains_(make_chains(plan.info.fusion)),
+        fusion_(plan.info.fusion),
         memory_(std::move(memory)) {
     // Ranks of one process start together: the fault record's words must name the limit that held.
     rules_.start_timeout = rules_.timeout;
@@ -126,7 +130,8 @@ class Sm90Backend final : public LayerBackend {
   LayerRules rules_;
   uint32_t blocks_per_rank_;
   Strategy strategy_;
-  std::vector<Chain> chains_;
+  Fusion fusion_;
+  std::vector<Chain> chains_ = make_chains();
   std::shared_ptr<DeviceWorkspaces> memory_;
   std::vector<Gpu> gpus_;
   std::vector<RankWeights> weights_;        // [num_ranks]
@@ -216,7 +221,9 @@ const Chain& Sm90Backend::choose_chain() const {
   uint64_t num_rows = 0;
   for (const sm90::Arguments& arguments : arguments_) num_rows += uint64_t{arguments.num_tokens} * rules_.dims.top_k;
   const Strategy strategy = choose_strategy(strategy_, num_rows, rules_.dims.num_experts);
-  return *std::find_if(chains_.begin(), chains_.end(), [&](const Chain& chain) { return chain.strategy == strategy; });
+  const Fusion fusion = choose_fusion(fusion_, num_rows, rules_.dims.num_experts);
+  return *std::find_if(chains_.begin(), chains_.end(),
+                       [&](const Chain& chain) { return chain.strategy == strategy && chain.fusion == fusion; });
 }
 
 Status Sm90Backend::launch(const Chain& chain) const {

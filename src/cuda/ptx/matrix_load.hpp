@@ -1,7 +1,8 @@
 #pragma once
 
-// ldmatrix: four 8 x 8 matrices of 16-bit elements from shared memory to the registers of a warp, laid out as the tensor
-// core wants A. In bytes: 8 rows of 16; lane l gets bytes 4 (l % 4) .. 4 (l % 4) + 3 of row l / 4 of each matrix.
+// ldmatrix: four 8 x 8 matrices of 16-bit elements from shared memory to the registers of a warp, laid out as the
+// tensor core wants A. In bytes: 8 rows of 16; lane l gets bytes 4 (l % 4) .. 4 (l % 4) + 3 of row l / 4 of each
+// matrix.
 
 #include <cstdint>
 

@@ -43,8 +43,7 @@ uint32_t gemm_shared_bytes(const flow::Dims& dims) {
 }
 
 uint32_t shared_bytes_of(GridKind kind, const flow::Dims& dims) {
-  const bool multiplies =
-      kind.kernel == Kernel::gemm1 || kind.kernel == Kernel::gemm2 || kind.kernel == Kernel::gemms;
+  const bool multiplies = kind.kernel == Kernel::gemm1 || kind.kernel == Kernel::gemm2 || kind.kernel == Kernel::gemms;
   if (!multiplies) return SharedPlan::num_bytes(dims);
   switch (kind.strategy) {
     case Strategy::cooperative: return gemm_shared_bytes<Strategy::cooperative>(dims);

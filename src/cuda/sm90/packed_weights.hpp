@@ -64,7 +64,7 @@ struct MatrixLayout {
 /// One matrix of all local experts of a rank, one expert after the other.
 struct PackedMatrix {
   MatrixLayout layout;
-  const uint8_t* codes = nullptr;     // [num_local][n tile pair][chunk][n tile][128 rows, 128], swizzled; 16-byte aligned
+  const uint8_t* codes = nullptr;  // [num_local][n tile pair][chunk][n tile][128 rows, 128], swizzled; 16-byte aligned
   const ScalePair* scales = nullptr;  // [num_local][n tile pair][chunk][n tile]
   const float* bias = nullptr;        // [num_local, layout.num_rows()], zeros where an expert has none; or null
 };
