@@ -161,6 +161,8 @@ struct PendingRows {
   /// All lanes.
   MM_DEVICE void publish(const flow::Workspace& own) {
     if (num_rows == 0) return;
+    // Bulk copies read the tiles: through the async proxy.
+    ptx::fence_proxy_async_global();
     simt::syncwarp();
     ptx::fence_acq_rel<ptx::Scope::gpu>();
     if (simt::lane_idx() < num_rows) {
@@ -178,8 +180,6 @@ MM_DEVICE void pull_row(const Arguments& arguments, const PullItem& item, Pendin
   if (pending.num_rows == kRowsPerFence) pending.publish(arguments.own());
   row.store(arguments, item);
   pending.add(item.block);
-  // Bulk copies read the tiles: through the async proxy.
-  ptx::fence_proxy_async_global();
 }
 
 /// Rows that a warp takes together. Neighbours come from different ranks: every warp has its share of the slow way.
