@@ -22,74 +22,43 @@ MM_DEVICE void add_partial(float (&sums)[kVecCols], const simt::Vec4& partial, f
   }
 }
 
-/// Partials of one token that a thread has under way at once, and tokens' columns: what a load waits for is latency.
+/// Partials that a thread has under way at once.
 inline constexpr uint32_t kPartialsInFlight = 8;
-inline constexpr uint32_t kUnitsInFlight = 2;
 
-/// kVecCols columns of one token. Beyond the last token: nothing.
-struct CombineUnit {
-  uint32_t token = 0;
-  uint32_t col = 0;
-  bool is_real = false;
-};
-
-/// One thread's partials `begin` .. `begin` + kPartialsInFlight - 1 of a unit, on their way.
-struct PartialsOnTheWay {
-  simt::Vec4 partials[kPartialsInFlight];
-  bool is_valid[kPartialsInFlight];
-
-  MM_DEVICE void find(const Arguments& arguments, const CombineUnit& unit, uint32_t begin) {
-    const flow::Dims& dims = arguments.dims;
+/// One thread combines kVecCols columns of one token.
+MM_DEVICE void combine_cols(const Arguments& arguments, flow::Token token, uint32_t col) {
+  const flow::Dims& dims = arguments.dims;
+  const flow::Workspace own = arguments.own();
+  const TokenIds ids = ids_of(arguments, token);
+  const uint64_t first = uint64_t{num(token)} * dims.hidden + col;
+  float sums[kVecCols] = {};
+  for (uint32_t begin = 0; begin < dims.num_choices(); begin += kPartialsInFlight) {
+    bool is_valid[kPartialsInFlight];
     MM_UNROLL
     for (uint32_t i = 0; i < kPartialsInFlight; ++i) {
-      is_valid[i] = unit.is_real && begin + i < dims.num_choices() &&
-                    flow::choice_expert(ids_of(arguments, flow::Token{unit.token}), flow::Choice{begin + i}, dims) !=
-                        flow::kNoExpert;
+      const flow::Choice choice{begin + i};
+      is_valid[i] = begin + i < dims.num_choices() && flow::choice_expert(ids, choice, dims) != flow::kNoExpert;
     }
-  }
-  MM_DEVICE void load(const Arguments& arguments, const CombineUnit& unit, uint32_t begin) {
-    const flow::Workspace own = arguments.own();
-    const uint64_t first = uint64_t{unit.token} * arguments.dims.hidden + unit.col;
+    // In a loop of their own, so that they travel together.
+    simt::Vec4 partials[kPartialsInFlight];
     MM_UNROLL
     for (uint32_t i = 0; i < kPartialsInFlight; ++i) {
       const uint16_t* partial = own.row<flow::Field::partial>(begin + i) + first;
       partials[i] = is_valid[i] ? simt::load(reinterpret_cast<const simt::Vec4*>(partial)) : simt::Vec4{};
     }
-  }
-  MM_DEVICE void add_to(const Arguments& arguments, const CombineUnit& unit, uint32_t begin,
-                        float (&sums)[kVecCols]) const {
     MM_UNROLL
     for (uint32_t i = 0; i < kPartialsInFlight; ++i) {
       if (!is_valid[i]) continue;
       const uint32_t k = begin + i;
-      const bool is_weighted = arguments.weight_rule == flow::RouterWeightRule::at_combine && k < arguments.dims.top_k;
-      const float* weights = arguments.own().row<flow::Field::topk_weight>(unit.token);
-      add_partial(sums, partials[i], is_weighted ? simt::load(weights + k) : 1.0F, arguments.weight_rule);
+      const bool is_weighted = arguments.weight_rule == flow::RouterWeightRule::at_combine && k < dims.top_k;
+      const float weight = is_weighted ? simt::load(own.row<flow::Field::topk_weight>(num(token)) + k) : 1.0F;
+      add_partial(sums, partials[i], weight, arguments.weight_rule);
     }
   }
-};
-
-/// One thread combines its columns of kUnitsInFlight units side by side.
-MM_DEVICE void combine_units(const Arguments& arguments, const CombineUnit (&units)[kUnitsInFlight]) {
-  float sums[kUnitsInFlight][kVecCols] = {};
-  for (uint32_t begin = 0; begin < arguments.dims.num_choices(); begin += kPartialsInFlight) {
-    PartialsOnTheWay on_the_way[kUnitsInFlight];
-    // In loops of their own, so that they travel together.
-    MM_UNROLL
-    for (uint32_t u = 0; u < kUnitsInFlight; ++u) on_the_way[u].find(arguments, units[u], begin);
-    MM_UNROLL
-    for (uint32_t u = 0; u < kUnitsInFlight; ++u) on_the_way[u].load(arguments, units[u], begin);
-    MM_UNROLL
-    for (uint32_t u = 0; u < kUnitsInFlight; ++u) on_the_way[u].add_to(arguments, units[u], begin, sums[u]);
-  }
-  MM_UNROLL
-  for (uint32_t u = 0; u < kUnitsInFlight; ++u) {
-    if (!units[u].is_real) continue;
-    const simt::Vec4 rounded{bf16_pair(sums[u][0], sums[u][1]), bf16_pair(sums[u][2], sums[u][3]),
-                             bf16_pair(sums[u][4], sums[u][5]), bf16_pair(sums[u][6], sums[u][7])};
-    uint16_t* y = arguments.y + uint64_t{units[u].token} * arguments.dims.hidden;
-    simt::store(reinterpret_cast<simt::Vec4*>(y + units[u].col), rounded);
-  }
+  const simt::Vec4 rounded{bf16_pair(sums[0], sums[1]), bf16_pair(sums[2], sums[3]), bf16_pair(sums[4], sums[5]),
+                           bf16_pair(sums[6], sums[7])};
+  uint16_t* y = arguments.y + uint64_t{num(token)} * dims.hidden;
+  simt::store(reinterpret_cast<simt::Vec4*>(y + col), rounded);
 }
 
 /// REQUIRES the barrier before combine is behind: all partials are home.
@@ -99,16 +68,9 @@ MM_DEVICE void combine(const Worker& worker) {
   constexpr uint32_t kSegmentCols = simt::kWarpLanes * kVecCols;
   const uint32_t num_segments = flow::ceil_div(arguments.dims.hidden, kSegmentCols);
   const uint32_t num_units = arguments.num_tokens * num_segments;
-  const uint32_t stride = worker.num_rank_warps();
-  for (uint32_t first = worker.rank_warp_idx(); first < num_units; first += kUnitsInFlight * stride) {
-    CombineUnit units[kUnitsInFlight];
-    MM_UNROLL
-    for (uint32_t u = 0; u < kUnitsInFlight; ++u) {
-      const uint32_t i = first + u * stride;
-      const uint32_t col = i % num_segments * kSegmentCols + simt::lane_idx() * kVecCols;
-      units[u] = {i / num_segments, col, i < num_units && col < arguments.dims.hidden};
-    }
-    combine_units(arguments, units);
+  for (uint32_t i = worker.rank_warp_idx(); i < num_units; i += worker.num_rank_warps()) {
+    const uint32_t col = i % num_segments * kSegmentCols + simt::lane_idx() * kVecCols;
+    if (col < arguments.dims.hidden) combine_cols(arguments, flow::Token{i / num_segments}, col);
   }
 }
 
