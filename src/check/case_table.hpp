@@ -41,4 +41,8 @@ struct CheckCase {
 /// The cases of `suite`, in a fixed order. Every quick case is also a full one.
 std::vector<CheckCase> check_cases(Suite suite);
 
+/// `cases`, those that Hopper kernels take each followed by itself with every strategy forced, as "NAME/pingpong": the
+/// same data, whose bits must not depend on the strategy.
+std::vector<CheckCase> with_every_strategy(const std::vector<CheckCase>& cases);
+
 }  // namespace megamoe

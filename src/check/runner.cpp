@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <numeric>
 
+#include "check/case_layer.hpp"
 #include "host/errors.hpp"
 #include "reference/judge.hpp"
 #include "reference/reference.hpp"
@@ -14,44 +14,9 @@
 namespace megamoe {
 namespace {
 
-/// What outputs hold before a call: NaN, so that a row that is not written fails.
-constexpr Bf16 kUnwritten{0xFFFF};
+using check::CaseLayer;
 
 uint32_t sum(const std::vector<uint32_t>& values) { return std::accumulate(values.begin(), values.end(), 0U); }
-
-/// One layer of a case, on its own group.
-struct Runnable {
-  Layer layer;
-  uint32_t num_ranks;
-
-  static Result<Runnable> make(const CheckCase& check_case, const LayerConfig& config, uint32_t num_ranks) {
-    const Result<Group> group = Group::threads(num_ranks);
-    MM_RETURN_IF_ERROR(group.status());
-    const SyntheticWeights weights(check_case.weights);
-    Result<Layer> layer = Layer::create(config, weights, *group);
-    MM_RETURN_IF_ERROR(layer.status());
-    return Runnable{*std::move(layer), num_ranks};
-  }
-
-  /// Outputs of all ranks, one after the other; `rows` takes the rows of every expert.
-  Result<std::vector<Bf16>> run(const SyntheticBatch& batch, const std::vector<uint32_t>& tokens_per_rank,
-                                std::vector<uint32_t>& rows) {
-    const size_t hidden = layer.plan().shape.hidden;
-    std::vector<Bf16> y(batch.num_tokens() * hidden, kUnwritten);
-    rows.assign(layer.plan().shape.num_experts, ~0U);
-    std::vector<RankOutput> outputs;
-    size_t first = 0;
-    for (uint32_t rank = 0; rank < num_ranks; ++rank) {
-      const size_t count = tokens_per_rank[rank] * hidden;
-      outputs.push_back(
-          {.y = std::span(y).subspan(first, count),
-           .local_expert_rows = std::span(rows).subspan(layer.first_expert(rank), layer.num_local_experts(rank))});
-      first += count;
-    }
-    MM_RETURN_IF_ERROR(layer.run(batch.split(tokens_per_rank), outputs));
-    return y;
-  }
-};
 
 /// An instruction set that gives the bits of `isa`, another one if there is one.
 Isa equal_isa(Isa isa) { return isa == Isa::avx2 || isa == Isa::avx512 ? Isa::scalar : isa; }
@@ -71,35 +36,6 @@ LayerConfig plain_config(const CheckCase& check_case) {
   return config;
 }
 
-/// Empty if equal; else the first row that differs. Rows of `except` are not compared.
-std::string compare_bits(const std::vector<Bf16>& a, const std::vector<Bf16>& b, size_t hidden,
-                         std::span<const SpecialToken> except, std::string_view what) {
-  for (size_t row = 0; row * hidden < a.size(); ++row) {
-    const bool is_excepted =
-        std::any_of(except.begin(), except.end(), [&](const SpecialToken& token) { return token.token_idx == row; });
-    if (is_excepted || std::equal(a.begin() + row * hidden, a.begin() + (row + 1) * hidden, b.begin() + row * hidden)) {
-      continue;
-    }
-    const auto differs =
-        std::mismatch(a.begin() + row * hidden, a.begin() + (row + 1) * hidden, b.begin() + row * hidden);
-    return fmt::format("row {} column {} has bits {:#06x} but {:#06x} {}", row,
-                       differs.first - (a.begin() + row * hidden), differs.first->bits, differs.second->bits, what);
-  }
-  return {};
-}
-
-std::string check_rows(const SyntheticBatch& batch, const LayerShape& shape, const std::vector<uint32_t>& rows) {
-  std::vector<uint32_t> want(shape.num_experts, 0);
-  for (uint64_t slot = 0; slot < uint64_t{batch.num_tokens()} * shape.top_k; ++slot) {
-    if (batch.id(slot) >= 0) ++want[static_cast<size_t>(batch.id(slot))];
-  }
-  for (size_t expert_idx = 0; expert_idx < want.size(); ++expert_idx) {
-    if (rows[expert_idx] == want[expert_idx]) continue;
-    return fmt::format("expert {} must have received {} rows (got {})", expert_idx, want[expert_idx], rows[expert_idx]);
-  }
-  return {};
-}
-
 /// One case while it runs.
 class CaseRun {
  public:
@@ -112,9 +48,9 @@ class CaseRun {
 
   /// ok() with an empty string if all is well, a string that says what is wrong, or the status that stopped the run.
   Result<std::string> run(CaseResult& result) {
-    Result<Runnable> tested = Runnable::make(case_, case_.config, case_.num_ranks);
+    Result<CaseLayer> tested = CaseLayer::make(case_.config, case_.weights, case_.num_ranks);
     MM_RETURN_IF_ERROR(tested.status());
-    Result<Runnable> plain = Runnable::make(case_, plain_config(case_), 1);
+    Result<CaseLayer> plain = CaseLayer::make(plain_config(case_), case_.weights, 1);
     MM_RETURN_IF_ERROR(plain.status());
     for (size_t call_idx = 0; call_idx < case_.calls.size(); ++call_idx) {
       const Result<std::string> problem = run_call(case_.calls[call_idx], call_idx, *tested, *plain, result);
@@ -125,15 +61,12 @@ class CaseRun {
   }
 
  private:
-  /// A strategy that is forced must have run.
-  std::string check_strategy(const Layer& layer) const {
-    const Strategy forced = case_.config.tuning.strategy;
-    const Strategy ran = layer.stats().front().strategy;
-    if (forced == Strategy::automatic || forced == ran) return {};
-    return fmt::format("strategy {} must have run (got {})", to_string(forced), to_string(ran));
+  /// What the plain layer is, to whoever reads that its bits differ.
+  std::string plain_name() const {
+    return case_.config.tuning.strategy == Strategy::automatic ? "on one rank" : "on one rank with strategy auto";
   }
 
-  Result<std::string> run_call(const CheckCall& call, size_t call_idx, Runnable& tested, Runnable& plain,
+  Result<std::string> run_call(const CheckCall& call, size_t call_idx, CaseLayer& tested, CaseLayer& plain,
                                CaseResult& result) {
     SyntheticInputSpec spec = case_.input;
     spec.specials = call.specials;
@@ -144,8 +77,9 @@ class CaseRun {
     std::vector<uint32_t> rows;
     const Result<std::vector<Bf16>> y = tested.run(batch, call.tokens_per_rank, rows);
     MM_RETURN_IF_ERROR(y.status());
-    if (std::string problem = check_strategy(tested.layer); !problem.empty()) return problem;
-    if (std::string problem = check_rows(batch, case_.config.shape, rows); !problem.empty()) return problem;
+    if (std::string problem = check::check_strategy(tested.layer, case_.config.tuning.strategy); !problem.empty())
+      return problem;
+    if (std::string problem = check::check_rows(batch, case_.config.shape, rows); !problem.empty()) return problem;
 
     const SyntheticWeights weights(case_.weights);
     const Result<ReferenceRows> reference =
@@ -159,12 +93,12 @@ class CaseRun {
 
     const Result<std::vector<Bf16>> plain_y = plain.run(batch, {num_tokens}, rows);
     MM_RETURN_IF_ERROR(plain_y.status());
-    std::string problem = compare_bits(*y, *plain_y, hidden, {}, "on one rank");
+    std::string problem = check::compare_bits(*y, *plain_y, hidden, {}, plain_name());
     if (!problem.empty() || call.specials.empty()) return problem;
     spec.specials.clear();
     const Result<std::vector<Bf16>> clean_y = plain.run(SyntheticBatch(spec, num_tokens), {num_tokens}, rows);
     MM_RETURN_IF_ERROR(clean_y.status());
-    return compare_bits(*y, *clean_y, hidden, call.specials, "in a batch without special tokens");
+    return check::compare_bits(*y, *clean_y, hidden, call.specials, "in a batch without special tokens");
   }
 
   CheckCase case_;

@@ -34,9 +34,10 @@ struct CheckSummary {
 };
 
 /// Runs one case on `backend` and demands, for every call: the FP64 reference row by row; the same bits from one rank
-/// of the same backend with default tuning, on the CPU with one worker; with special tokens, the same bits in all other
-/// rows as without them; the right number of rows for every local expert. Skipped: StatusCode::unsupported, because the
-/// backend or instruction set is not available here, or the backend cannot take the case's weights or tuning.
+/// of the same backend with default tuning (strategy auto), on the CPU with one worker; with special tokens, the same
+/// bits in all other rows as without them; the right number of rows for every local expert. Skipped:
+/// StatusCode::unsupported, because the backend or instruction set is not available here, or the backend cannot take
+/// the case's weights or tuning.
 CaseResult run_case(const CheckCase& check_case, Backend backend);
 
 /// Something that gives one result: a case of the table, or of another table on the same backend.

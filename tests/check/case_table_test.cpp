@@ -70,6 +70,36 @@ TEST(CaseTable, EveryCaseIsWhole) {
   }
 }
 
+TEST(CaseTable, EveryStrategyIsForcedOnWhatHopperKernelsTake) {
+  const std::vector<CheckCase> all = with_every_strategy(full());
+  const auto find = [&](const std::string& name) {
+    return std::find_if(all.begin(), all.end(), [&](const CheckCase& one) { return one.name == name; });
+  };
+  size_t num_forced = 0;
+  for (const CheckCase& one : full()) {
+    SCOPED_TRACE(one.name);
+    auto place = find(one.name);
+    ASSERT_NE(place, all.end());
+    EXPECT_EQ(place->config.tuning.strategy, Strategy::automatic);
+    if (place + 1 == all.end() || (place + 1)->name != one.name + "/cooperative") {
+      EXPECT_EQ(find(one.name + "/pingpong"), all.end());
+      continue;
+    }
+    for (const Strategy strategy : {Strategy::cooperative, Strategy::pingpong, Strategy::small_batch}) {
+      ++place;
+      ++num_forced;
+      EXPECT_EQ(place->name, one.name + "/" + std::string(to_string(strategy)));
+      EXPECT_EQ(place->config.tuning.strategy, strategy);
+      EXPECT_EQ(place->input.seed, one.input.seed);
+      EXPECT_EQ(place->weights.seed, one.weights.seed);
+      EXPECT_EQ(place->weights.routed.format, WeightFormat::fp8_block);
+      EXPECT_EQ(place->tuning_role, TuningRole::incidental);
+    }
+  }
+  EXPECT_EQ(all.size(), full().size() + num_forced);
+  EXPECT_GE(num_forced, 300U);
+}
+
 TEST(CaseTable, SuiteNames) {
   EXPECT_EQ(*parse_suite("quick"), Suite::quick);
   EXPECT_EQ(*parse_suite("full"), Suite::full);

@@ -48,6 +48,12 @@ TEST(Runner, SkipsABackendThatIsNotThere) {
   EXPECT_EQ(run_case(first_quick_case(), Backend::sm100).outcome, CaseOutcome::skipped);
 }
 
+TEST(Runner, SkipsAForcedStrategyWhereNothingHasIt) {
+  for (const CheckCase& one : with_every_strategy({first_quick_case()})) {
+    EXPECT_EQ(run_case(one, Backend::sm100).outcome, CaseOutcome::skipped) << one.name;
+  }
+}
+
 TEST(Runner, CountsAndReportsEveryCase) {
   CheckCase broken = first_quick_case();
   broken.config.shape.hidden = 17;

@@ -114,6 +114,45 @@ TEST(Output, BitCasesOfARecordCanBeListed) {
   for (const json& name : listed["cases"]) EXPECT_EQ(name.get<std::string>().find("bits/"), 0U) << name;
 }
 
+/// Of "ranks/1/even/uniform", an FP8 case, and of "ranks/1/even/zipf:1.4", an MXFP4 one.
+std::vector<std::string> listed_ranks(const std::string& arguments) {
+  return call_json("check --list --filter ranks/1/even/ " + arguments)["cases"];
+}
+
+TEST(Output, FullSuiteOfAGpuForcesEveryStrategy) {
+  const std::vector<std::string> plain = {"ranks/1/even/uniform", "ranks/1/even/zipf:1.4", "ranks/1/even/one:5"};
+  const std::vector<std::string> forced = {"ranks/1/even/uniform",          "ranks/1/even/uniform/cooperative",
+                                           "ranks/1/even/uniform/pingpong", "ranks/1/even/uniform/small_batch",
+                                           "ranks/1/even/zipf:1.4",         "ranks/1/even/one:5"};
+  EXPECT_EQ(listed_ranks("--backend sm90 --suite full"), forced);
+  EXPECT_EQ(listed_ranks("--backend chain --suite full"), forced);
+  EXPECT_EQ(listed_ranks("--backend cpu --suite full"), plain);
+  EXPECT_EQ(listed_ranks("--backend sm90"), std::vector<std::string>{"ranks/1/even/uniform"});
+  // What a GPU runs, at least 400 of them, and what it cannot take.
+  EXPECT_GE(call_json("check --list --backend sm90 --suite full")["cases"].size(), 800U);
+}
+
+TEST(Output, ForcedCasesAreSkippedWithoutAGpu) {
+  const auto outcome = call_cli("check --backend sm90 --suite full --filter ranks/1/even/uniform");
+  if (outcome.exit_code == 0) GTEST_SKIP() << "Hopper GPUs are here";
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.err;
+  for (const char* name : {"uniform ", "uniform/cooperative ", "uniform/pingpong ", "uniform/small_batch "}) {
+    EXPECT_NE(outcome.out.find(std::string("skipped ranks/1/even/") + name), std::string::npos) << outcome.out;
+  }
+  EXPECT_NE(outcome.err.find("4 skipped on backend sm90"), std::string::npos) << outcome.err;
+}
+
+TEST(Output, SoakEndsWithItsCounts) {
+  const json soaked = call_json("check --backend cpu --soak 5 --seed 3");
+  expect_keys(soaked, {"backend", "seed", "layers", "calls", "calls_of_strategy", "rows", "worst_row_error", "finding",
+                       "passed", "failed"});
+  EXPECT_EQ(soaked["passed"], 5);
+  EXPECT_EQ(soaked["failed"], 0);
+  const auto text = call_cli("check --backend cpu --soak 2 --seed 3");
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_NE(text.out.find("\n2 passed, 0 failed\n"), std::string::npos) << text.out;
+}
+
 TEST(Output, CheckEndsWithItsCounts) {
   const json listed = call_json("check --list");
   ASSERT_GT(listed["cases"].size(), 0U);

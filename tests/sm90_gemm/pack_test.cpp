@@ -53,7 +53,11 @@ struct Packed {
 double value_at(const MatrixLayout& layout, const std::vector<uint8_t>& codes, const std::vector<ScalePair>& scales,
                 uint32_t row, uint32_t k) {
   const uint32_t row_in_tile = row % 128;
-  const size_t chunk = size_t{row / 128} * layout.num_chunks + k / 128;
+  // Two n tiles stand chunk by chunk side by side; a last one of an odd number stands alone.
+  const uint32_t n_tile = row / 128;
+  const bool is_alone = n_tile % 2 == 0 && n_tile + 1 == layout.num_n_tiles;
+  const uint32_t chunk_in_pair = is_alone ? k / 128 : k / 128 * 2 + n_tile % 2;
+  const size_t chunk = size_t{n_tile / 2 * 2} * layout.num_chunks + chunk_in_pair;
   const uint32_t swizzled = (k % 128) ^ (row_in_tile % 8 * 16);
   const uint8_t code = codes[chunk * 128 * 128 + row_in_tile * 128 + swizzled];
   const ScalePair pair = scales[chunk];

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "check/runner.hpp"
 #include "check/stages/stage_runs.hpp"
 #include "check_bits.hpp"
+#include "check_soak.hpp"
 #include "commands.hpp"
 #include "host/errors.hpp"
 #include "options.hpp"
@@ -27,13 +29,20 @@ backend's stages leave there.
 
 A case is skipped only if this machine lacks the backend or the instruction set, or if the backend cannot take the case's
 weights or the CPU tuning that it is about; the line says why. On sm90 and chain, cases run with these backends' own tiles.
+Their full suite runs every case that they can run four times: as it is, and with each strategy forced (NAME/pingpong), which
+must have run and give the bits of one rank with strategy auto. --strategy runs the cases once, with that one.
 
 --record-bits and --bits run another list on the GPU instead: small layers, each with every strategy forced in turn, whose
 outputs are judged by the same reference and hashed. --record-bits writes the hashes to FILE if all cases pass; --bits names
 every case whose hash is not FILE's. The record of an H200 is data/h200-bits/hashes.json: the tests reproduce it without a
 GPU, on emulated kernels.
 
-The last line reads `N passed, N failed`; the exit code is 1 if any case failed.
+--soak N makes N calls of random small layers instead, several of each: shapes, ranks, formats, activations, token counts,
+masks and skews from --seed on. Every call must give the bits of a second layer: on sm90 one of backend chain with another
+strategy, on chain one with another strategy, on the CPU one with other threads. The first call of each layer is judged by
+the reference too. It ends with the first finding, which names the seed and the call that show it again.
+
+The last line reads `N passed, N failed` and counts cases, with --soak calls; the exit code is 1 if any failed.
 
 Examples:
   megamoe check
@@ -42,6 +51,7 @@ Examples:
   megamoe check --suite full --filter case09 --json
   megamoe check --suite full --list
   megamoe check --backend sm90 --strategy pingpong
+  megamoe check --backend sm90 --soak 10000 --seed 1
   megamoe check --backend chain --record-bits data/h200-bits/hashes.json
   megamoe check --backend sm90 --bits data/h200-bits/hashes.json)";
 
@@ -55,6 +65,7 @@ struct CheckOptions {
   Listing listing = Listing::off;
   OutputForm form = OutputForm::text;
   BitOptions bits;
+  SoakOptions soak;
 };
 
 Exit list_runs(const std::vector<NamedRun>& runs, OutputForm form) {
@@ -124,9 +135,14 @@ Status check_strategy(const CheckOptions& options) {
   return plan(config, 1).status();
 }
 
-/// The cases of the suite with the strategy that is forced.
+bool runs_on_hopper(Backend backend) { return backend == Backend::sm90 || backend == Backend::chain; }
+
+/// The cases of the suite with the strategy that is forced; a GPU's full suite without one forces all in turn.
 std::vector<CheckCase> find_cases(const CheckOptions& options) {
   std::vector<CheckCase> cases = check_cases(options.suite);
+  if (options.strategy == Strategy::automatic && options.suite == Suite::full && runs_on_hopper(options.backend)) {
+    return with_every_strategy(cases);
+  }
   for (CheckCase& one : cases) one.config.tuning.strategy = options.strategy;
   return cases;
 }
@@ -139,7 +155,28 @@ std::vector<NamedRun> case_runs(const CheckOptions& options, const std::vector<C
   return runs;
 }
 
+/// What a soak draws itself cannot be asked for.
+Status check_soak(const CheckOptions& options) {
+  if (options.bits.is_asked_for()) {
+    return invalid_argument("--soak must not be given with --bits or --record-bits", "both", "run one, then the other");
+  }
+  if (!options.filter.empty() || options.listing == Listing::on) {
+    return invalid_argument("--soak must be given without --filter and --list",
+                            options.filter.empty() ? "--list" : options.filter,
+                            "its layers are drawn from --seed and have no names");
+  }
+  if (options.strategy == Strategy::automatic) return {};
+  return invalid_argument("--soak must be given without --strategy", to_string(options.strategy),
+                          "it draws strategies as it draws layers");
+}
+
+Exit soak(const CheckOptions& options) {
+  const Status status = check_soak(options);
+  return status.ok() ? run_soak(options.soak, options.backend, options.form) : report_error(status);
+}
+
 Exit check(const CheckOptions& options) {
+  if (options.soak.is_asked_for()) return soak(options);
   if (const Status status = check_strategy(options); !status.ok()) return report_error(status);
   const std::vector<CheckCase> cases = find_cases(options);
   bits::BitRecord record;
@@ -203,6 +240,10 @@ void add_check(CommandLine& line) {
                 options->filter = text;
                 return {};
               });
+  add_whole(command, {.name = "--soak", .value = "N", .help = "N calls of random small layers instead, 1 to 1000000"},
+            options->soak.num_calls, kCalls);
+  add_whole(command, {.name = "--seed", .value = "S", .help = "of the soak's first layer, from 1 (default 1)"},
+            options->soak.seed, {.min = 1, .max = std::numeric_limits<uint32_t>::max()});
   command.add_flag("--list", "print the names of the cases and run nothing",
                    [options] { options->listing = Listing::on; });
   add_path(command,
