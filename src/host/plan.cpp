@@ -145,8 +145,9 @@ Result<Plan> make_sm90_layer_plan(const LayerConfig& config, uint32_t num_ranks)
   MM_RETURN_IF_ERROR(gpus.status());
   auto sm90 = make_sm90_plan(config, num_ranks, *gpus);
   MM_RETURN_IF_ERROR(sm90.status());
-  auto plan = make_shared_plan(config, config.backend, num_ranks,
-                               {sm90_block_m(config.tuning.strategy), kSm90Gemm1BlockN, kSm90Gemm2BlockN, sm90->blocks_per_rank});
+  auto plan = make_shared_plan(
+      config, config.backend, num_ranks,
+      {sm90_block_m(config.tuning.strategy), kSm90Gemm1BlockN, kSm90Gemm2BlockN, sm90->blocks_per_rank});
   MM_RETURN_IF_ERROR(plan.status());
   plan->sm90 = *std::move(sm90);
   plan->info.fusion = config.backend == Backend::chain ? Fusion::chain : Fusion::gemms;

@@ -1,7 +1,7 @@
 #pragma once
 
-// gemm1 and gemm2 as grids, each or both in one: one rank's blocks, or those of several virtual ranks. Each strategy is compiled by a source
-// file of its own.
+// gemm1 and gemm2 as grids, each or both in one: one rank's blocks, or those of several virtual ranks. Each strategy is
+// compiled by a source file of its own.
 
 #include "cuda/sm90/gemm_kernels.hpp"
 #include "cuda/sm90/grids.hpp"
