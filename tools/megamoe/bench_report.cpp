@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "plan_report.hpp"
@@ -9,13 +10,18 @@
 namespace megamoe::cli {
 namespace {
 
+/// Ceilings are those of one GPU, or of the whole CPU.
+double num_devices(const BenchResult& result) { return std::max(1U, result.num_gpus); }
+
 /// GFLOP/s over the ceiling, where there is one.
 std::optional<double> fraction_of_compute(const BenchResult& result) {
   if (!result.ceilings.gflops) return std::nullopt;
-  return result.gflops() / *result.ceilings.gflops;
+  return result.gflops() / (num_devices(result) * *result.ceilings.gflops);
 }
 
-double fraction_of_read(const BenchResult& result) { return result.gbytes_per_s() / result.ceilings.read_gbytes_per_s; }
+double fraction_of_read(const BenchResult& result) {
+  return result.gbytes_per_s() / (num_devices(result) * result.ceilings.read_gbytes_per_s);
+}
 
 std::string percent_text(std::optional<double> fraction) {
   return fraction ? fmt::format("{:.1f} %", 100 * *fraction) : "-";

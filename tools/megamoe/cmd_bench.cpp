@@ -28,8 +28,9 @@ Weights and tokens are made from a seed. Each row of a table is one format with 
   of compute        GFLOP/s over what all worker threads do at best with the multiply-adds of the instruction set in use
                     (FP32 vectors, BF16 dot products or BF16 tiles), measured in the same run
   of FP8            on GPUs instead: over the rate of one FP8 product of 8192 x 8192 x 8192 by cuBLASLt on one GPU,
-                    fast accumulation off
+                    fast accumulation off, times the GPUs that play the ranks
   of read           GB/s over the rate at which they read memory, measured in the same run; on GPUs one GPU's rate
+                    times their number
 On GPUs also:
   moved             weight bytes as above, and each row there (FP8, scales, router weight) and back (BF16)
   link GB/s         bytes of rows that come over links into the GPU that gets most / median; - with one GPU
