@@ -3,6 +3,7 @@
 #include "cuda/ptx/atomic.hpp"
 #include "cuda/ptx/bulk_copy.hpp"
 #include "cuda/ptx/fence.hpp"
+#include "cuda/ptx/matrix_load.hpp"
 #include "cuda/ptx/mbarrier.hpp"
 #include "cuda/ptx/prefetch.hpp"
 #include "cuda/ptx/scoped.hpp"
@@ -120,6 +121,9 @@ extern "C" __global__ void warps(uint32_t* words, simt::Vec4* wide_words, uint64
   const simt::Vec4 wide = simt::load_streaming(wide_words);
   auto* counts = reinterpret_cast<uint32_t*>(simt::dynamic_shared());
   value += wide.x + ptx::shared_atom_max(counts, value) + simt::shared_address(counts);
+  uint32_t parts[4];
+  ptx::load_matrices(simt::dynamic_shared() + simt::lane_idx() * 16, parts);
+  value += parts[0] + parts[1] + parts[2] + parts[3];
   simt::store(words, value);
   simt::store(times, simt::clock_cycles() + simt::global_timer_ns() + simt::load_streaming(times + 1));
 }

@@ -2,6 +2,8 @@
 
 #include "cuda/simt/warp.hpp"
 
+#include "cuda/ptx/matrix_load.hpp"
+#include "cuda/simt/block.hpp"
 #include "cuda/simt/memory.hpp"
 #include "testing.hpp"
 
@@ -38,6 +40,23 @@ TEST(Warp, ShufflesMoveAnyTypeOfUpToEightBytes) {
     return static_cast<uint32_t>(halves * 2 + static_cast<double>(quarters) * 4);
   });
   for (uint32_t lane = 0; lane < 32; ++lane) EXPECT_EQ(results[lane], 6 * (lane ^ 1U) + 2);
+}
+
+TEST(Warp, MatrixLoadsDealOutTheRowsThatLanesName) {
+  Machine machine = make_machine({.seed = 5, .races = Races::find});
+  uint32_t* results = words_of(machine, 0, std::vector<uint32_t>(128, 0));
+  run_clean(machine, {.num_threads = 32, .shared_bytes = 512}, [&] {
+    uint8_t* rows = simt::dynamic_shared();  // 32 of 16 bytes; word w of row r is 4 r + w
+    const uint32_t lane = simt::lane_idx();
+    for (uint32_t w = 0; w < 4; ++w) simt::store(reinterpret_cast<uint32_t*>(rows) + 4 * lane + w, 4 * lane + w);
+    simt::syncwarp();
+    uint32_t words[4];
+    ptx::load_matrices(rows + 16 * (31 - lane), words);
+    for (uint32_t m = 0; m < 4; ++m) simt::store(results + 4 * lane + m, words[m]);
+  });
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    for (uint32_t m = 0; m < 4; ++m) EXPECT_EQ(results[4 * lane + m], 4 * (31 - (8 * m + lane / 4)) + lane % 4);
+  }
 }
 
 TEST(Warp, VotesAndMatches) {
