@@ -212,6 +212,7 @@ std::string_view to_string(Stage stage);
 
 /// Where the time of one call went on one rank. On a GPU, busy_seconds of gemm1 and gemm2 are those launches' time,
 /// that of pull is dispatch's and that of combine is combine's with reset, all times num_workers; waits are inside.
+/// Calls that run gemm1 and gemm2 in one launch are timed as a whole: all busy_seconds are 0.
 struct RankStats {
   std::array<double, kNumStages> busy_seconds{};  ///< summed over the rank's workers
   double wait_seconds = 0;                        ///< summed over the rank's workers: barriers, arrivals, masks

@@ -21,6 +21,9 @@ using cuda::check;
 using sm90::Kernel;
 
 static_assert(kMaxRanksPerGpu == sm90::kMaxVirtualRanks);
+static_assert(kSm90BlockM == sm90::chain_config(sm90::Strategy::cooperative, sm90::Phases::both).max_block_m &&
+              kSm90BlockM == sm90::chain_config(sm90::Strategy::small_batch, sm90::Phases::both).max_block_m &&
+              kSm90PingpongBlockM == sm90::chain_config(sm90::Strategy::pingpong, sm90::Phases::both).max_block_m);
 static_assert(kSm90Gemm1BlockN == sm90::kGemm1BlockN && kSm90Gemm2BlockN == sm90::kGemm2BlockN);
 
 namespace {

@@ -206,6 +206,7 @@ struct GemmWorker {
   MM_DEVICE static NoteRing::Cursor note_cursor(uint32_t tile_idx) {
     return {tile_idx % kTileSlots, tile_idx / kTileSlots};
   }
+  MM_DEVICE TileNote* note(uint32_t tile_idx) const { return shared.notes + note_cursor(tile_idx).slot; }
   /// For waits in a tile of `phase`.
   MM_DEVICE sync::Waiter waiter(flow::Phase phase) const {
     return worker.waiter(static_cast<uint32_t>(is_gemm1<kConfig>(phase) ? Stage::gemm1 : Stage::gemm2));

@@ -53,6 +53,15 @@ uint32_t shared_bytes_of(GridKind kind, const flow::Dims& dims) {
   return 0;
 }
 
+std::string_view name_of(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::cooperative: return "cooperative";
+    case Strategy::pingpong: return "pingpong";
+    case Strategy::small_batch: return "small batch";
+  }
+  return "unknown";
+}
+
 Result<uint32_t> max_resident(const void* function, uint32_t threads_per_block, uint32_t shared_bytes) {
   int device = 0;
   int num_sms = 0;
@@ -93,22 +102,13 @@ Status launch_grid(GridKind kind, std::span<const Arguments> ranks, LaunchShape 
 
 }  // namespace
 
-std::string_view to_string(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::cooperative: return "cooperative";
-    case Strategy::pingpong: return "pingpong";
-    case Strategy::small_batch: return "small batch";
-  }
-  return "unknown";
-}
-
 std::string to_string(GridKind kind) {
   switch (kind.kernel) {
     case Kernel::dispatch: return "dispatch";
     case Kernel::combine: return "combine";
-    case Kernel::gemm1: return fmt::format("gemm1, {}", to_string(kind.strategy));
-    case Kernel::gemm2: return fmt::format("gemm2, {}", to_string(kind.strategy));
-    case Kernel::gemms: return fmt::format("gemm1 and gemm2, {}", to_string(kind.strategy));
+    case Kernel::gemm1: return fmt::format("gemm1, {}", name_of(kind.strategy));
+    case Kernel::gemm2: return fmt::format("gemm2, {}", name_of(kind.strategy));
+    case Kernel::gemms: return fmt::format("gemm1 and gemm2, {}", name_of(kind.strategy));
     case Kernel::meet: return "meet";
   }
   return "unknown";

@@ -25,7 +25,7 @@ MM_DEVICE ptx::WgmmaDescriptor operand_at(const uint8_t* start) {
 /// The ring's item that holds the tile's first chunk.
 template <GemmConfig kConfig>
 MM_DEVICE typename GemmWorker<kConfig>::Cursor first_chunk(const GemmWorker<kConfig>& gemm, const MathTile& tile) {
-  const TileNote* note = gemm.shared.notes + tile.tile_idx % kTileSlots;
+  const TileNote* note = gemm.note(tile.tile_idx);
   return {simt::load(&note->first_slot), simt::load(&note->first_round)};
 }
 

@@ -10,17 +10,11 @@ namespace megamoe::sm90 {
 // Who the thread is and what the tile is are looked up again where they are needed: the main loops need the registers,
 // and what depends on them would otherwise be computed once, far outside, and spilled.
 
-/// The note of the tile that `me`'s warp is at.
-template <GemmConfig kConfig>
-MM_DEVICE const TileNote* note_of(const GemmWorker<kConfig>& gemm, uint32_t tile_idx) {
-  return gemm.shared.notes + tile_idx % kTileSlots;
-}
-
 /// The tile that `me`'s warp is at.
 template <GemmConfig kConfig>
 MM_DEVICE MathTile load_tile(const GemmWorker<kConfig>& gemm, const MathThread& me) {
   const uint32_t tile_idx = simt::load(gemm.shared.at_tile + me.group * kGroupWarps + me.warp);
-  const TileNote* note = note_of(gemm, tile_idx);
+  const TileNote* note = gemm.note(tile_idx);
   return {flow::Phase{simt::load(&note->phase)},
           simt::load(&note->expert),
           simt::load(&note->n_block),
@@ -104,10 +98,10 @@ MM_DEVICE void role_multiply(const GemmWorker<kConfig>& gemm) {
   for (uint32_t next = 0;; ++next) {
     const uint32_t tile_idx = note_ring.wait_filled(waiter, gemm.note_cursor(next));
     if (tile_idx == sync::kRingStop) return;
-    const Owner owner{simt::load(&note_of(gemm, tile_idx)->owner)};
+    const Owner owner{simt::load(&gemm.note(tile_idx)->owner)};
     if (owner == Owner::both || static_cast<uint32_t>(owner) == math_thread().group) {
       enter_tile(gemm, tile_idx);
-      if (!run_tile_of_phase(gemm, flow::Phase{simt::load(&note_of(gemm, tile_idx)->phase)})) return;
+      if (!run_tile_of_phase(gemm, flow::Phase{simt::load(&gemm.note(tile_idx)->phase)})) return;
     }
     note_ring.release(gemm.note_cursor(next));
   }

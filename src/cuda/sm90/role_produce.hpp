@@ -100,7 +100,7 @@ MM_DEVICE sync::GoOn announce(const GemmWorker<kConfig>& gemm, const flow::Tile&
   const auto note_ring = gemm.note_ring();
   const auto note_at = gemm.note_cursor(tile_idx);
   if (!note_ring.wait_released(gemm.waiter(tile.phase), note_at)) return false;
-  TileNote* note = gemm.shared.notes + note_at.slot;
+  TileNote* note = gemm.note(tile_idx);
   simt::store(&note->phase, static_cast<uint32_t>(tile.phase));
   simt::store(&note->expert, num(tile.expert));
   simt::store(&note->n_block, tile.n_block);
